@@ -1,0 +1,288 @@
+"""`scripts/bench speed`: index time, freshness, latencies, memory and start time of a real daemon, beside the budgets.
+
+Every figure is taken over loopback from a daemon process of its own, on a copy
+of the vault. Times on a shared machine are noisy: read the ratios between rows
+of one run, and the budgets as the size of thing to expect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TOKEN = "speed-bench-token-that-is-long-enough-for-the-check"
+ARCHIVES = ("small", "medium", "large")
+
+# budgets of design.md section 8 at 1,000, 10,000 and 100,000 notes; sizes between are interpolated
+SIZES = (1_000, 10_000, 100_000)
+BUDGETS: dict[str, tuple[float, float, float]] = {
+    "keyword index from cold, s": (1.0, 10.0, 100.0),
+    "save to searchable p95, ms": (300, 400, 600),
+    "keyword query p50, ms": (3, 4, 8),
+    "search_notes p50, ms": (15, 60, 500),
+    "memory, MB": (350, 500, 2_500),
+    "warm start to first answer, s": (1.5, 3.0, 10.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value; `budget` is None where none is set."""
+
+    vault: str
+    notes: int
+    name: str
+    value: float
+    budget: float | None
+
+    @property
+    def ok(self) -> bool:
+        return self.budget is None or self.value <= self.budget
+
+
+def budget(name: str, notes: int) -> float | None:
+    """The budget for a vault of this size."""
+    steps = BUDGETS.get(name)
+    if steps is None:
+        return None
+    if notes <= SIZES[0]:
+        return steps[0]
+    for low, high, at_low, at_high in zip(SIZES, SIZES[1:], steps, steps[1:], strict=False):
+        if notes <= high:
+            return at_low + (at_high - at_low) * (notes - low) / (high - low)
+    return steps[-1] * notes / SIZES[-1]
+
+
+class Daemon:
+    """A running daemon and a keep-alive connection to it."""
+
+    def __init__(self, vault: Path, state: Path) -> None:
+        environment = {
+            **os.environ,
+            "VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV": "SPEED_BENCH_TOKEN",
+            "SPEED_BENCH_TOKEN": TOKEN,
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+            "PYTHONPATH": str(REPOSITORY),
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "sidecar",
+            "serve",
+            "--vault",
+            str(vault),
+            "--state",
+            str(state),
+            "--port",
+            "0",
+        ]
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        assert self.process.stdout is not None
+        url = self.process.stdout.readline().decode().strip()
+        if not url:
+            raise SystemExit("the daemon did not start; run scripts/serve to see why")
+        self.ready_s = time.perf_counter() - self.started
+        self.port = int(url.rsplit(":", 1)[1].split("/", 1)[0])
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        [key_file] = state.rglob("local.key")
+        self._local_key = key_file.read_text().strip()
+
+    def admin(self, path: str) -> dict[str, object]:
+        """GET below /admin with the local key."""
+        self.connection.request("GET", f"/admin/{path}", headers={"Authorization": f"Bearer {self._local_key}"})
+        return self._answer()
+
+    def call(self, tool: str, **arguments: object) -> dict[str, object]:
+        """tools/call over MCP with the token."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        self.connection.request("POST", "/mcp", json.dumps(body), headers)
+        return self._answer()
+
+    def _answer(self) -> dict[str, object]:
+        response = self.connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise SystemExit(f"the daemon answered {response.status}: {body[:200]!r}")
+        return json.loads(body)
+
+    def wait_until_settled(self) -> None:
+        """Wait for the first generation at which nothing is queued."""
+        while not (state := self.admin("status"))["settled"]:
+            self.admin(f"status?after={state['generation']}&wait_s=0.25")
+
+    def memory_mb(self) -> float:
+        """Proportional set size of the process."""
+        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+        raise SystemExit("this system does not tell the memory of a process")
+
+    def stop(self) -> None:
+        """End it as a person would."""
+        self.connection.close()
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextmanager
+def daemon(vault: Path, state: Path) -> Iterator[Daemon]:
+    """A daemon that ends with the block."""
+    running = Daemon(vault, state)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def timed_ms(calls: list[Callable[[], object]]) -> list[float]:
+    """How long each call takes."""
+    times: list[float] = []
+    for call in calls:
+        begin = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return times
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which `share` of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def queries_of(vault: Path, count: int) -> list[str]:
+    """Word triples out of the notes themselves, the same for the same vault."""
+    chance = random.Random(1)
+    notes = sorted(path for path in vault.rglob("*.md") if path.is_file())
+    found: list[str] = []
+    while len(found) < count:
+        words = [word for word in chance.choice(notes).read_text("utf-8", "replace").split() if word.isalpha()]
+        if len(words) >= 5:
+            start = chance.randrange(len(words) - 3)
+            found.append(" ".join(words[start : start + 3]))
+    return found
+
+
+def freshness_ms(running: Daemon, vault: Path, saves: int) -> list[float]:
+    """Time from a finished save until the keyword search finds its new word."""
+    times: list[float] = []
+    for turn in range(saves):
+        word = f"fresh{turn}word{os.getpid()}"
+        (vault / "Freshness probe.md").write_text(f"# Probe\n\nThe word is {word}.\n")
+        begin = time.perf_counter()
+        while not running.admin(f"search?k=1&q={word}")["results"]:
+            if time.perf_counter() - begin > 60:
+                raise SystemExit("a saved note was not searchable within a minute")
+            time.sleep(0.002)
+        times.append((time.perf_counter() - begin) * 1e3)
+    return times
+
+
+def measure(name: str, vault: Path, state: Path) -> list[Figure]:
+    """All figures of one vault."""
+    figures: dict[str, float] = {}
+    with daemon(vault, state) as running:
+        figures["process start to URL, s"] = running.ready_s
+        running.wait_until_settled()
+        figures["keyword index from cold, s"] = time.perf_counter() - running.started - running.ready_s
+        notes = running.admin("status")["notes"]
+        assert isinstance(notes, dict)
+        queries = queries_of(vault, 200)
+        ranked = timed_ms([lambda q=q: running.admin(f"search?k=10&q={quote(q)}") for q in queries])
+        literal = timed_ms([lambda q=q: running.call("search_notes", query=q) for q in queries[:60]])
+        figures["keyword query p50, ms"] = statistics.median(ranked)
+        figures["keyword query p99, ms"] = percentile(ranked, 0.99)
+        figures["search_notes p50, ms"] = statistics.median(literal)
+        figures["read_note p50, ms"] = statistics.median(
+            timed_ms([lambda: running.call("read_note", path="none.md") for _ in range(100)])
+        )
+        saves = freshness_ms(running, vault, 40)
+        figures["save to searchable p50, ms"] = statistics.median(saves)
+        figures["save to searchable p95, ms"] = percentile(saves, 0.95)
+        figures["memory, MB"] = running.memory_mb()
+    with daemon(vault, state) as running:
+        while "results" not in running.admin(f"search?k=1&q={quote(queries[0])}"):
+            time.sleep(0.005)
+        running.call("search_notes", query=queries[0])
+        figures["warm start to first answer, s"] = time.perf_counter() - running.started
+    total = int(notes["total"])
+    return [Figure(name, total, key, value, budget(key, total)) for key, value in figures.items()]
+
+
+def make_vault(corpora: Path, notes: int, out: Path) -> Path:
+    """A generated vault of `notes` notes."""
+    command = [sys.executable, str(corpora / "make_vault.py"), "--out", str(out), "--notes", str(notes)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return out / "vault"
+
+
+def report(figures: list[Figure]) -> bool:
+    """Print the table and the summary line."""
+    print(f"{'vault':<10} {'notes':>7}  {'figure':<32} {'value':>10} {'budget':>10}")
+    for one in figures:
+        limit = "" if one.budget is None else f"{one.budget:,.1f}"
+        print(
+            f"{one.vault:<10} {one.notes:>7,}  {one.name:<32} {one.value:>10,.2f} {limit:>10}{'' if one.ok else '  MISSED'}"
+        )
+    missed = sum(not one.ok for one in figures)
+    held = sum(one.budget is not None and one.ok for one in figures)
+    print(f"speed: {held} budgets held, {missed} missed")
+    return missed == 0
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 1 when a budget is missed."""
+    parser = argparse.ArgumentParser(prog="scripts/bench speed", description=__doc__)
+    parser.add_argument("--archive", action="append", choices=ARCHIVES, help="archive of the corpora (default: all)")
+    parser.add_argument("--notes", action="append", type=int, help="generated vault of this many notes, instead")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    options = parser.parse_args(argv)
+    corpora = Path(os.environ.get("VAULT_SIDECAR_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+    if not corpora.is_dir():
+        parser.error("the corpora are not here; VAULT_SIDECAR_CORPORA may name their folder")
+    archives = options.archive or ([] if options.notes else list(ARCHIVES))
+    figures: list[Figure] = []
+    for name in [*archives, *(str(count) for count in options.notes or ())]:
+        scratch = Path(tempfile.mkdtemp(prefix="vault-sidecar-speed-"))
+        try:
+            if name in ARCHIVES:
+                vault = scratch / name
+                with tarfile.open(corpora / "vaults" / f"{name}.tar.gz") as tar:
+                    tar.extractall(vault, filter="data")
+            else:
+                vault = make_vault(corpora, int(name), scratch / "made")
+            print(f"measuring {name} …", file=sys.stderr)
+            figures += measure(name, vault, scratch / "state")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    if options.json:
+        options.json.write_text(json.dumps([{**asdict(one), "ok": one.ok} for one in figures], indent=1))
+    return 0 if report(figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

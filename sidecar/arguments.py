@@ -1,0 +1,148 @@
+"""Checks a caller's arguments against the schema the caller was shown.
+
+The pydantic model of a tool is the one source: its JSON schema is advertised,
+and the sentences about mistakes are made from that same schema. Tool handlers
+and REST routes go through `check`, so both answer alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from sidecar.errors import BadArguments
+
+Numbers = Literal["refuse", "clamp"]
+"""What becomes of a number out of range: a mistake, or the nearest allowed one (and its default if it is no number)."""
+
+Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+"""Plain text to look for: 1 to 2,000 characters after trimming. Never a pattern, a path or SQL."""
+
+
+class Shape(BaseModel):
+    """A tool's arguments or result: strict, frozen, extra fields refused."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+ShapeT = TypeVar("ShapeT", bound=Shape)
+
+
+@functools.cache
+def schema_of(shape: type[Shape]) -> dict[str, Any]:
+    """The JSON schema of a shape, self-contained: no `$ref`, no generated titles. Do not change the returned value."""
+    raw = shape.model_json_schema()
+    return cast("dict[str, Any]", _inline(raw, raw.get("$defs", {})))
+
+
+def _inline(node: Any, defs: dict[str, Any], *, names: bool = False) -> Any:
+    """Replace references by what they point to; `names` says that the keys of `node` are property names."""
+    if isinstance(node, list):
+        return [_inline(item, defs) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    found = cast("dict[str, Any]", node)
+    if not names and "$ref" in found:
+        target = defs[str(found["$ref"]).rsplit("/", 1)[-1]]
+        found = {**target, **{k: v for k, v in found.items() if k != "$ref"}}
+    return {
+        key: _inline(value, defs, names=not names and key == "properties")
+        for key, value in found.items()
+        if names or key not in ("$defs", "title") and not (key == "description" and value == "")
+    }
+
+
+def check(shape: type[ShapeT], raw: Mapping[str, Any], *, owner: str, numbers: Numbers = "refuse") -> ShapeT:
+    """The arguments of `owner` (a tool's or route's name) as a `shape`.
+
+    Raises:
+        BadArguments: one line per mistake, in the order of the schema, unknown arguments last.
+    """
+    properties = cast("dict[str, dict[str, Any]]", schema_of(shape).get("properties", {}))
+    prepared: dict[str, Any] = {}
+    for name, value in raw.items():
+        spec = properties.get(name, {})
+        kept = _prepared(value, spec, numbers)
+        if kept is not _LEFT_OUT:
+            prepared[name] = kept
+    try:
+        return shape.model_validate(prepared)
+    except ValidationError as bad:
+        order = {name: place for place, name in enumerate(properties)}
+        lines: dict[str, int] = {}
+        for error in bad.errors(include_url=False, include_context=True, include_input=False):
+            place = [str(part) for part in error["loc"]]
+            known = order.get(place[0], len(order)) if place else len(order)
+            lines.setdefault(_sentence(owner, place, error["type"], properties), known)
+        raise BadArguments("\n".join(sorted(lines, key=lambda line: lines[line]))) from None
+
+
+_LEFT_OUT = object()
+
+
+def _prepared(value: Any, spec: dict[str, Any], numbers: Numbers) -> Any:
+    """An integral JSON number is a whole number however it is written; on clamping surfaces no number is a mistake."""
+    if spec.get("type") != "integer":
+        return value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if numbers == "refuse":
+        return int(value) if is_number and isinstance(value, float) and value.is_integer() else value
+    if not is_number:
+        return _LEFT_OUT  # the default takes its place
+    cut = int(value)
+    return max(spec.get("minimum", cut), min(cut, spec.get("maximum", cut)))
+
+
+def _sentence(owner: str, place: list[str], kind: str, properties: dict[str, dict[str, Any]]) -> str:
+    name = ".".join(place[:1] + [part for part in place[1:] if not part.isdigit()]) or "arguments"
+    if kind == "extra_forbidden" and len(place) == 1:
+        return f"{_echo(name)}: is not an argument of {owner}."
+    if kind == "extra_forbidden":
+        return f"{place[0]}: has a key that is not allowed."
+    spec = _spec(place, properties)
+    if kind == "missing" or (kind == "string_too_short" and spec.get("minLength") == 1):
+        return f"{name}: is required."
+    if kind == "string_too_long":
+        return f"{name}: at most {spec.get('maxLength', 0):,} characters."
+    return f"{name}: must be {_wanted(spec)}."
+
+
+def _spec(place: list[str], properties: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    spec: dict[str, Any] = properties.get(place[0], {}) if place else {}
+    for part in place[1:]:
+        spec = spec.get("items", {}) if part.isdigit() else spec.get("properties", {}).get(part, {})
+    return spec
+
+
+def _wanted(spec: dict[str, Any]) -> str:
+    """What is right, in words, from a property's schema."""
+    if "enum" in spec:
+        return "one of " + ", ".join(str(value) for value in spec["enum"])
+    options = [option for option in spec.get("anyOf", ()) if option.get("type") != "null"]
+    if options:
+        return " or ".join(_wanted(option) for option in options)
+    low, high = spec.get("minimum"), spec.get("maximum")
+    span = f" from {low:,} to {high:,}" if low is not None and high is not None else ""
+    match spec.get("type"):
+        case "integer":
+            return "a whole number" + span
+        case "number":
+            return "a number" + span
+        case "boolean":
+            return "true or false"
+        case "array":
+            least, most = spec.get("minItems"), spec.get("maxItems")
+            return f"a list of {least or 0:,} to {most:,} entries" if most is not None else "a list"
+        case "object":
+            return "an object"
+        case _:
+            return "text"
+
+
+def _echo(name: str) -> str:
+    """A caller's own word, cut and without control characters, safe to print back."""
+    return "".join(c if c.isprintable() else "�" for c in name[:80])

@@ -1,0 +1,131 @@
+"""One daemon per vault: a lock that the kernel holds and, at any end of the process, releases.
+
+The lock is on the file, not in it. What the file says about its holder is for
+messages only: a process id in it may be stale or name a stranger, and nothing
+is ever signalled or killed on its word. The file is never deleted, because a
+deleted name could be locked a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from sidecar.bridge import endpoint, private_files
+from sidecar.errors import AlreadyServed, SidecarError, Unreadable
+
+if TYPE_CHECKING:  # the settings bring pydantic, which takes longer to import than a short command takes to run
+    from sidecar.config import Owner
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+FILE_NAME = "lock"
+
+_GRACE_S = 1.0  # a holder that is just leaving, or just arrived, has an empty file for a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock, as the file says."""
+
+    pid: int
+    owner: Owner
+    instance: str
+
+
+@contextmanager
+def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
+    """Hold the vault's lock for the time of the block. Entering blocks, at most for a second.
+
+    Take it before anything else of the state folder is opened; the folder must exist.
+
+    Raises:
+        AlreadyServed: another daemon has it; the message says who and where.
+        Unreadable: the lock file can't be used.
+    """
+    descriptor = _open(state_dir / FILE_NAME)
+    try:
+        _take(descriptor, state_dir)
+        _set_content(descriptor, json.dumps(asdict(Holder(os.getpid(), owner, instance))).encode())
+        try:
+            yield
+        finally:
+            _set_content(descriptor, b"")  # a reader then knows that this was no crash
+    finally:
+        os.close(descriptor)  # this is what releases the lock
+
+
+def holder(state_dir: Path) -> Holder | None:
+    """Who took the lock last and hasn't left cleanly; it may be dead. None: nobody. Blocks."""
+    try:
+        content = private_files.read(state_dir / FILE_NAME, max_bytes=1 << 12)
+        raw = cast("dict[str, Any]", json.loads(content or b"null"))
+        return Holder(int(raw["pid"]), raw["owner"], str(raw["instance"]))
+    except (SidecarError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(path, flags, private_files.FILE_MODE)
+    except OSError as error:
+        raise Unreadable(f"the file {path.name} in the state folder can't be used: {error.strerror}") from error
+    try:
+        private_files.make_private(descriptor, path.name)
+    except SidecarError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _take(descriptor: int, state_dir: Path) -> None:
+    give_up = time.monotonic() + _GRACE_S
+    while not _try(descriptor):
+        found = holder(state_dir)
+        if found is not None or time.monotonic() > give_up:
+            raise AlreadyServed(_refusal(found, state_dir))
+        time.sleep(0.02)
+
+
+def _try(descriptor: int) -> bool:
+    """Take the lock if it is free."""
+    try:
+        if sys.platform == "win32":
+            # one byte far behind the content, which others must be able to read meanwhile
+            os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as error:
+        raise Unreadable(f"the state folder's disk has no file locks ({error.strerror}); choose another") from error
+    return True
+
+
+def _refusal(found: Holder | None, state_dir: Path) -> str:
+    who = f" (pid {found.pid}, started as '{found.owner}')" if found else ""
+    try:
+        published = endpoint.read(state_dir)
+    except SidecarError:
+        published = None
+    if published is None or (found is not None and published.instance != found.instance):
+        return f"another daemon{who} serves this vault already; it is still starting"
+    return f"another daemon{who} serves this vault already, at {published.url}"
+
+
+def _set_content(descriptor: int, content: bytes) -> None:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, content)

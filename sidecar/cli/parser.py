@@ -1,0 +1,104 @@
+"""The commands and their arguments. Usage errors end the program with code 2."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, ArgumentTypeError
+
+from sidecar import __version__
+
+_EXIT_CODES = "exit codes: 0 done, 1 refused or failed, 2 usage, 3 another daemon serves this vault"
+
+# SUPPRESS: an option may stand before or after its command; where it isn't given, it must not hide the other place
+_NOT_GIVEN = argparse.SUPPRESS
+
+
+def build_parser() -> ArgumentParser:
+    """The whole command line. A parsed command has `module`, whose `run(args)` does it."""
+    parser = ArgumentParser(
+        prog="vault-sidecar",
+        description="Serves a folder of Markdown notes to AI clients over MCP, from this computer alone.",
+        epilog=_EXIT_CODES,
+        allow_abbrev=False,
+        parents=[_places()],
+    )
+    parser.add_argument("--version", action="version", version=f"vault-sidecar {__version__}")
+    parser.set_defaults(vault=None, state=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    serve = _leaf(commands, "serve", "run the daemon in the foreground; prints its URL once it listens")
+    serve.add_argument("folder", nargs="?", metavar="VAULT", help="the vault; the same as --vault")
+    serve.add_argument("--port", type=_port, metavar="N", help="listen here in this run only; 0: a random port")
+
+    status = _leaf(commands, "status", "what the daemon is doing; exit code 1 if none runs", json=True)
+    status.set_defaults(json=False)
+
+    search = _leaf(commands, "search", "ranked notes for a query", json=True)
+    search.add_argument("query", metavar="QUERY")
+    search.add_argument("-k", type=_count, default=10, metavar="N", help="how many notes at most (default 10)")
+    search.add_argument("--mode", choices=["keyword"], default="keyword", help="how to rank (default keyword)")
+
+    token = _group(commands, "token", "the key that clients must send")
+    _leaf(token, "show", "print the token", json=True, module="token")
+
+    connect = _group(commands, "connect", "print how to set up a client")
+    claude = _leaf(connect, "claude-code", "the command that registers this vault with Claude Code", module="connect")
+    claude.add_argument("--name", default="vault-sidecar", help="what the client calls it (default vault-sidecar)")
+
+    index = _group(commands, "index", "the search index")
+    _leaf(index, "rebuild", "read every note again and wait until that is done", module="index")
+
+    _leaf(commands, "stop", "stop the vault's daemon and wait until it has ended")
+    return parser
+
+
+Commands = argparse._SubParsersAction  # pyright: ignore[reportPrivateUsage] - argparse names the type nowhere else
+
+
+def _group(commands: Commands[ArgumentParser], name: str, does: str) -> Commands[ArgumentParser]:
+    """A command that has commands of its own."""
+    group = commands.add_parser(name, help=does, description=_sentence(does), allow_abbrev=False, parents=[_places()])
+    return group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def _leaf(
+    commands: Commands[ArgumentParser], name: str, does: str, *, json: bool = False, module: str | None = None
+) -> ArgumentParser:
+    leaf = commands.add_parser(
+        name, help=does, description=_sentence(does), epilog=_EXIT_CODES, allow_abbrev=False, parents=[_places()]
+    )
+    leaf.set_defaults(module=f"sidecar.cli.{module or name}")
+    if json:
+        leaf.add_argument("--json", action="store_true", help="print the facts as one JSON object")
+    return leaf
+
+
+def _places() -> ArgumentParser:
+    places = ArgumentParser(add_help=False, argument_default=_NOT_GIVEN)
+    places.add_argument(
+        "--vault",
+        metavar="DIR",
+        help="the folder of notes (default: VAULT_SIDECAR_VAULT, else the nearest folder upward that holds .obsidian)",
+    )
+    places.add_argument(
+        "--state",
+        metavar="DIR",
+        help="where the state folders of all vaults lie (default: VAULT_SIDECAR_STATE, else the system's place for it)",
+    )
+    return places
+
+
+def _sentence(does: str) -> str:
+    return does[:1].upper() + does[1:] + "."
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not (text == "0" or 1024 <= int(text[:6]) <= 65535):
+        raise ArgumentTypeError("must be 0 or a port from 1024 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 100:
+        raise ArgumentTypeError("must be a whole number from 1 to 100")
+    return int(text)

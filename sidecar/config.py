@@ -1,0 +1,286 @@
+"""The settings the product knows, and how their sources are laid over each other.
+
+Pure: nothing here opens a file or looks at the process environment. A source
+is a name for people and a mapping `{section: {key: value}}`; the caller reads
+`config.toml`, `settings.json` and the environment and hands them in, weakest
+first. Whatever is unknown or of the wrong type stops the start by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from sidecar.errors import BadConfig
+
+ENVIRONMENT_PREFIX = "VAULT_SIDECAR_"
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+Owner = Literal["serve", "bridge", "auto"]
+"""Who started a daemon: a person or service, the editor plugin, or a relay that needed one."""
+
+
+def _port(value: int) -> int:
+    if value != 0 and not 1024 <= value <= 65535:
+        raise ValueError("must be 0 (a random port at each start) or a port from 1024 to 65535")
+    return value
+
+
+def _variable(name: str) -> str:
+    # no name is that long, but a token put here by mistake is, and later messages would show it
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,47}", name):
+        raise ValueError("must be the name of an environment variable, not the token itself")
+    return name
+
+
+def _origin(value: str) -> str:
+    """Origins are compared as whole strings, so a pattern can only be a mistake; `null` is every sandboxed page."""
+    if "*" in value or value.strip().lower() == "null":
+        raise ValueError('must list exact origins; "*" and "null" would let any web page in')
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", value):
+        raise ValueError("must list origins such as 'app://obsidian.md', without a path or a final '/'")
+    return value
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class HttpConfig(_Section):
+    """Where clients connect, and who may."""
+
+    port: Annotated[int, AfterValidator(_port)] | None = None
+    """None: found at first start and pinned then. 0: another random one at each start."""
+    bearer_token_env: Annotated[str, AfterValidator(_variable)] | None = None
+    """Name of the environment variable that holds the token; None: the keyring, else a file."""
+    allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = ["app://obsidian.md"]
+    max_body_mib: Annotated[int, Field(ge=1, le=1024)] = 16
+
+
+class SurfacesConfig(_Section):
+    """Which tool families are offered."""
+
+    enabled: list[str] | None = None
+    """None: all there are."""
+
+
+class IndexConfig(_Section):
+    """What is made searchable."""
+
+    max_note_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+
+
+class NotesConfig(_Section):
+    """How notes are read."""
+
+    other_devices: bool = False
+    """Read notes on other devices mounted inside the vault."""
+
+
+class LogConfig(_Section):
+    """What is written to stderr."""
+
+    level: LogLevel = "info"
+
+
+class Config(_Section):
+    """All settings, checked. Holds no secret: the token is named by its variable only."""
+
+    http: HttpConfig = HttpConfig()
+    surfaces: SurfacesConfig = SurfacesConfig()
+    index: IndexConfig = IndexConfig()
+    notes: NotesConfig = NotesConfig()
+    log: LogConfig = LogConfig()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A text that must not be shown: `repr` and `str` are `***`."""
+
+    value: str
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """All that one run of the daemon needs to know."""
+
+    config: Config
+    vault: Path
+    state_dir: Path
+    port: int | None = None
+    """For this run only, and never stored; 0 is a random one."""
+    owner: Owner = "serve"
+    injected_token: Secret | None = None
+    """The value of the variable named by `[http] bearer_token_env`, already checked; None: use the token store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Settings from one place. `keys` gives the name a person knows a setting by, where it isn't `[section] key`."""
+
+    name: str
+    values: Mapping[str, Any]
+    keys: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+
+
+def load(sources: Iterable[Source], *, surfaces: Collection[str] | None = None) -> Config:
+    """Lay `sources` over each other, the weakest first, and over the defaults.
+
+    Each source is checked by itself before it is laid on, so that a mistake is
+    reported with its place even where a stronger source would hide it.
+    `surfaces` are the valid names for `[surfaces] enabled`; None leaves that key
+    to a caller who knows them, since the surfaces live above this module.
+
+    Raises:
+        BadConfig: names the source and the key, and the nearest known key if there is one.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        checked = _check(source)
+        if surfaces is not None:
+            _check_surfaces(source, checked, surfaces)
+        for section, values in checked.model_dump(exclude_unset=True).items():
+            merged.setdefault(section, {}).update(values)
+    return Config.model_validate(merged)
+
+
+def from_environment(environ: Mapping[str, str]) -> Source:
+    """The settings among environment variables `VAULT_SIDECAR_<SECTION>_<KEY>`; lists are comma-separated.
+
+    A variable with our prefix that begins with no section name isn't ours to
+    judge (`VAULT_SIDECAR_VAULT`, `VAULT_SIDECAR_STATE`); one that does must be known.
+
+    Raises:
+        BadConfig: no such key, or the text is no value of its type.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    keys: dict[tuple[str, str], str] = {}
+    for variable, text in sorted(environ.items()):
+        section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("_")
+        if not variable.startswith(ENVIRONMENT_PREFIX) or section not in Config.model_fields:
+            continue
+        keys[section, key] = variable
+        values.setdefault(section, {})[key] = _from_text(section, key, text)
+    return Source("the environment", values, keys)
+
+
+def _from_text(section: str, key: str, text: str) -> Any:
+    """A variable's text as the type of its setting; what doesn't fit stays text, for the model to refuse."""
+    known = _section_model(section).model_fields.get(key)
+    if known is None:
+        return text
+    kinds = {get_origin(kind) or kind for kind in _plain_types(known.annotation)}
+    stripped = text.strip()
+    if list in kinds:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if bool in kinds and stripped.lower() in ("true", "false"):
+        return stripped.lower() == "true"
+    if int in kinds and re.fullmatch(r"[0-9]{1,9}", stripped):
+        return int(stripped)
+    return text
+
+
+def _plain_types(annotation: Any) -> Iterable[Any]:
+    """The members of a union, without what `Annotated` adds."""
+    if get_origin(annotation) is Annotated:
+        yield from _plain_types(get_args(annotation)[0])
+    elif get_origin(annotation) not in (None, list, Literal):
+        for member in get_args(annotation):
+            yield from _plain_types(member)
+    else:
+        yield annotation
+
+
+def _section_model(section: str) -> type[BaseModel]:
+    return cast("type[BaseModel]", Config.model_fields[section].annotation)
+
+
+def _check(source: Source) -> Config:
+    try:
+        return Config.model_validate(dict(source.values))
+    except ValidationError as bad:
+        # the text of pydantic's error is not used: it may quote a value, and a value may be a secret
+        first = bad.errors(include_url=False, include_input=False)[0]
+        raise BadConfig(_sentence(source, first)) from None
+
+
+def _sentence(source: Source, error: ErrorDetails) -> str:
+    section, key = (*(str(part) for part in error["loc"]), "")[:2]
+    is_table = isinstance(source.values.get(section), Mapping)
+    # a key outside any table comes as a "section" that is no table
+    name = source.keys.get((section, key)) or (f"[{section}] {key}".strip() if is_table else section)
+    if error["type"] != "extra_forbidden":
+        return f"{source.name}: {name} {_wanted(section, key, error)}"
+    nearest = _nearest_section(section) if is_table and section not in Config.model_fields else None
+    nearest = nearest or (_nearest_setting(section, key) if is_table else _nearest_setting("", section))
+    if nearest:
+        return f"{source.name}: {name} is not a known setting; did you mean {_written(source, *nearest)}?"
+    known = _settings(section) or [(table, "") for table in Config.model_fields]
+    return f"{source.name}: {name} is not a known setting; there are {', '.join(_written(source, *k) for k in known)}"
+
+
+def _written(source: Source, section: str, key: str) -> str:
+    """A setting the way this source spells it."""
+    return f"{ENVIRONMENT_PREFIX}{section}_{key}".upper() if source.keys else f"[{section}] {key}".strip()
+
+
+def _settings(section: str) -> list[tuple[str, str]]:
+    """The keys of a section; none for an unknown one."""
+    return [(section, key) for key in _section_model(section).model_fields] if section in Config.model_fields else []
+
+
+def _nearest_section(section: str) -> tuple[str, str] | None:
+    close = difflib.get_close_matches(section, Config.model_fields, n=1)
+    return (close[0], "") if close else None
+
+
+def _nearest_setting(section: str, key: str) -> tuple[str, str] | None:
+    """The known setting most like an unknown one: of the same section, else one that only sits in the wrong section."""
+    everywhere = [pair for name in Config.model_fields for pair in _settings(name)]
+    for known, cutoff in ((_settings(section), 0.6), (everywhere, 0.75)):
+        by_key = {pair[1]: pair for pair in known}
+        close = difflib.get_close_matches(key, by_key, n=1, cutoff=cutoff)
+        if close:
+            return by_key[close[0]]
+    return None
+
+
+def _wanted(section: str, key: str, error: ErrorDetails) -> str:
+    """What is right, in words."""
+    if error["type"] == "value_error":
+        return str(error.get("ctx", {}).get("error", "is wrong"))
+    if section not in Config.model_fields or not key:
+        return "must be a table of settings"
+    known = _section_model(section).model_fields[key]
+    kinds: Sequence[Any] = list(_plain_types(known.annotation))
+    if any(get_origin(kind) is list for kind in kinds):
+        return "must be a list of texts"
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            return "must be one of " + ", ".join(get_args(kind))
+    if bool in kinds:
+        return "must be true or false"
+    if int in kinds:
+        low, high = (getattr(next((m for m in known.metadata if hasattr(m, b)), None), b, None) for b in ("ge", "le"))
+        return "must be a whole number" + (f" from {low} to {high}" if low is not None and high is not None else "")
+    return "must be a text"
+
+
+def _check_surfaces(source: Source, checked: Config, surfaces: Collection[str]) -> None:
+    for name in checked.surfaces.enabled or ():
+        if name not in surfaces:
+            key = source.keys.get(("surfaces", "enabled")) or "[surfaces] enabled"
+            raise BadConfig(f"{source.name}: {key} names {name!r}; the surfaces are {', '.join(surfaces)}")

@@ -1,0 +1,265 @@
+"""The composition root: what is opened, in which order, and what stops it.
+
+Lock, token, index, socket, endpoint file, then the ready call. Everything is
+closed in reverse by one exit stack, in the task that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sidecar import __version__
+from sidecar.bridge import endpoint, identity, lock, ports, private_files
+from sidecar.bridge.keyring_store import KeyringStore
+from sidecar.bridge.places import refuse_inside
+from sidecar.bridge.token import Caller, Keys, new_local_key
+from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
+from sidecar.config import ServeOptions
+from sidecar.contract import Surface, composite, single
+from sidecar.errors import BadArguments
+from sidecar.index.corpus import Corpus, open_corpus
+from sidecar.index.indexer import Progress
+from sidecar.protocol.http import McpPath
+from sidecar.protocol.server import build_server
+from sidecar.services.core import Core
+from sidecar.services.reading import Reading
+from sidecar.surfaces import SURFACES
+from sidecar.tasks import Lane
+from sidecar.web.admin import AdminActions
+from sidecar.web.app import Limits, build_app
+from sidecar.web.listener import Listener, bind
+
+logger = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_MOST_CLIENTS = 50
+
+# A query runs in a thread beside the indexing one; with the default of 5 ms it would wait that long for each turn.
+_SWITCH_INTERVAL_S = 0.001
+
+
+@dataclass(slots=True)
+class Visitors:
+    """Who came lately, for status."""
+
+    clients: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    last_refused: dict[str, Any] | None = None
+
+    def served(self, caller: Caller, agent: str) -> None:
+        """A request was let in; the owner's own programs are not clients."""
+        if caller.local:
+            return
+        key = (agent, caller.agent_id)
+        self.clients.pop(key, None)
+        self.clients[key] = _now()
+        if len(self.clients) > _MOST_CLIENTS:
+            del self.clients[next(iter(self.clients))]
+
+    def refused(self, reason: str, status: int, agent: str) -> None:
+        """A request was turned away."""
+        self.last_refused = {"reason": reason, "status": status, "agent": agent, "at": _now()}
+
+    def facts(self) -> list[dict[str, str]]:
+        """Newest first."""
+        return [
+            {"agent": agent, "token": token, "last_seen": seen}
+            for (agent, token), seen in reversed(self.clients.items())
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A daemon that listens."""
+
+    url: str
+    stopped: asyncio.Event
+    """Set when somebody asked for the end."""
+
+
+@asynccontextmanager
+async def open_daemon(
+    options: ServeOptions, stopped: asyncio.Event, report: Callable[[Progress], None]
+) -> AsyncGenerator[Running]:
+    """A daemon for one vault; it ends with the block. `stopped` is set when a client of ours asks for the end.
+
+    Raises:
+        AlreadyServed: another daemon has this vault.
+        BadConfig: a setting or the state folder's place is wrong.
+        PortTaken: the vault's port is in use.
+        Unreadable: the vault or the state folder can't be used.
+    """
+    config, state_dir, instance = options.config, options.state_dir, identity.new_instance()
+    max_note_bytes = config.index.max_note_mib * _MIB
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    os.umask(0o077)  # whatever a library creates in the state folder is private too
+    async with AsyncExitStack() as stack:
+        files = Lane("files")
+        stack.push_async_callback(files.close)
+        await files.run(refuse_inside, state_dir, options.vault)
+        await files.run(private_files.make_folder, state_dir)
+        held = lock.hold(state_dir, options.owner, instance)
+        await files.run(held.__enter__)
+        stack.push_async_callback(files.run, held.__exit__, None, None, None)
+        token = await files.run(_token, options)
+        local_key = await files.run(new_local_key, state_dir)
+        keys = Keys(token, local_key)
+        corpus = await stack.enter_async_context(
+            open_corpus(
+                options.vault,
+                state_dir,
+                max_note_bytes=max_note_bytes,
+                other_devices=config.notes.other_devices,
+                on_progress=report,
+            )
+        )
+        core = Core(Reading(corpus, max_note_bytes=max_note_bytes))
+        choice = ports.choose_port(config.http.port, options.port)
+        sock = ports.listen(choice, bind)
+        stack.callback(sock.close)
+        port: int = sock.getsockname()[1]
+        if choice.pin:
+            await files.run(ports.pin_port, state_dir, port)
+        running = Running(f"http://127.0.0.1:{port}/mcp", stopped)
+        visitors = Visitors()
+        app = build_app(
+            port=port,
+            keys=keys,
+            mounts=_mounts(core, _enabled(options)),
+            prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
+            instance=instance,
+            admin=_admin(corpus, options, running, port, visitors),
+            allowed_origins=config.http.allowed_origins,
+            limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
+            on_refused=visitors.refused,
+            on_served=visitors.served,
+        )
+        await stack.enter_async_context(Listener(app, sock))
+        await files.run(endpoint.write, state_dir, endpoint.of_this_process(port, instance, __version__))
+        stack.push_async_callback(files.run, endpoint.remove, state_dir, instance)
+        yield running
+
+
+def _token(options: ServeOptions) -> str:
+    variable, secret = options.config.http.bearer_token_env, options.injected_token
+    injected = InjectedToken(variable, secret.value) if variable and secret else None
+    file = FileStore(options.state_dir, options.vault)
+    token, store = open_token(file, KeyringStore(options.state_dir), injected)
+    logger.info("the token is kept in %s", store.place)
+    return token
+
+
+def _enabled(options: ServeOptions) -> list[Surface]:
+    names = options.config.surfaces.enabled
+    return [surface for surface in SURFACES if names is None or surface.name in names]
+
+
+def _mounts(core: Core, surfaces: list[Surface]) -> Mapping[str, McpPath]:
+    """The composite, and each enabled surface alone."""
+    mounts = {"/mcp": McpPath(build_server(composite(surfaces), core))}
+    for surface in surfaces:
+        mounts[f"/mcp/{surface.name}"] = McpPath(build_server(single(surface), core))
+    return mounts
+
+
+def _admin(corpus: Corpus, options: ServeOptions, running: Running, port: int, visitors: Visitors) -> AdminActions:
+    async def status() -> dict[str, Any]:
+        state = await corpus.status()
+        counts = state.counts
+        return {
+            "phase": str(state.phase),
+            "url": running.url,
+            "port": port,
+            "pid": os.getpid(),
+            "version": __version__,
+            "vault": str(options.vault),
+            "generation": state.generation,
+            "settled": state.settled,
+            "progress": {"done": state.done, "total": state.total},
+            "notes": {
+                "total": state.names,
+                "keyword": counts.notes,
+                "vector": 0,
+                "skipped": counts.skipped,
+            },
+            "chunks": {"total": counts.chunks, "vector": counts.chunks_ready},
+            "skipped": [{"path": path, "reason": reason} for path, reason in state.skipped],
+            "watching": state.watching,
+            "embedder": None,
+            "backend": None,
+            "clients": visitors.facts(),
+            "last_refused": visitors.last_refused,
+            "last_problem": state.problem,
+        }
+
+    async def wait(after: int, within_s: float) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(within_s):
+                await corpus.wait_beyond(after)
+        except TimeoutError:
+            pass
+        return {"generation": corpus.generation}
+
+    async def search(query: str, k: int, mode: str) -> dict[str, Any]:
+        if mode == "vector":
+            raise BadArguments("mode: there is no vector index; use keyword.")
+        answer = await corpus.search(query, k)
+        return {
+            "mode": "keyword",
+            "generation": corpus.generation,
+            "results": [
+                {
+                    "id": hit.note_id,
+                    "title": hit.title,
+                    "path": hit.path,
+                    "line": hit.line,
+                    "snippet": hit.snippet,
+                    "score": hit.score,
+                }
+                for hit in answer.hits
+            ],
+        }
+
+    async def stop() -> dict[str, Any]:
+        # the answer goes out first
+        asyncio.get_running_loop().call_later(0.05, running.stopped.set)
+        return {"stopping": True, "pid": os.getpid()}
+
+    async def rebuild() -> dict[str, Any]:
+        corpus.rebuild()
+        return {"rebuilding": True, "generation": corpus.generation}
+
+    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild)
+
+
+async def run_daemon(
+    options: ServeOptions, on_listening: Callable[[str], None], report: Callable[[Progress], None]
+) -> None:
+    """Serve until a signal or a stop order comes. `on_listening` gets the URL once clients may connect."""
+    stopped = asyncio.Event()
+    _stop_at_signals(stopped)
+    async with open_daemon(options, stopped, report) as running:
+        on_listening(running.url)
+        await stopped.wait()
+        logger.info("stopping")
+
+
+def _stop_at_signals(stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
+        else:
+            loop.add_signal_handler(number, stopped.set)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

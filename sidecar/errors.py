@@ -1,0 +1,119 @@
+"""Every error the product raises on purpose.
+
+SidecarError
+├── BadArguments      the caller's arguments are wrong
+├── BadPath           a path that can't be inside the vault
+├── BadConfig         a setting is wrong; the start is refused
+├── NotFound          what was asked for is not there
+├── Unreadable        it is there but can't be read
+│   └── VaultAway     the vault's folder itself is gone
+├── TooLarge          over a stated limit
+├── NotReady          the index is still being built
+├── Busy              a limit on concurrent work is reached
+├── AlreadyServed     another daemon serves this vault
+├── PortTaken         the pinned port is in use
+└── Unreachable       no daemon answers, or it is not the right one
+
+They become replies at the edges alone: isError in the protocol room, a status
+and one JSON shape in the web room, stderr and an exit code in the cli room.
+A message never carries a token, note content or an absolute path of the
+user's machine.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SidecarError(Exception):
+    """Base class. `code` is stable; the message is for people and may change."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+
+class BadArguments(SidecarError):
+    """One line per mistake, in the order of the schema."""
+
+    code = "bad_arguments"
+    status = 400
+
+
+class BadPath(SidecarError):
+    """The text is no path inside the vault; nothing on disk was looked at."""
+
+    code = "bad_path"
+    status = 400
+
+
+class BadConfig(SidecarError):
+    """A setting is unknown, of the wrong type or unsafe; the message names its key."""
+
+    code = "bad_config"
+    status = 500
+    exit_code = 2
+
+
+class NotFound(SidecarError):
+    """No such note, folder or id."""
+
+    code = "not_found"
+    status = 404
+
+
+class Unreadable(SidecarError):
+    """The file exists but can't be read: permission, kind of file, device, I/O."""
+
+    code = "unreadable"
+    status = 409
+
+
+class VaultAway(Unreadable):
+    """The vault's folder is missing, or another one is in its place. Nothing may be concluded about its notes."""
+
+    code = "vault_away"
+    status = 503
+
+
+class TooLarge(SidecarError):
+    """A stated size limit is passed."""
+
+    code = "too_large"
+    status = 413
+
+
+class NotReady(SidecarError):
+    """Nothing can be answered yet; trying again soon helps."""
+
+    code = "not_ready"
+    status = 503
+
+
+class Busy(SidecarError):
+    """A limit on concurrent work is reached; trying later helps."""
+
+    code = "busy"
+    status = 429
+
+
+class AlreadyServed(SidecarError):
+    """Another daemon holds this vault's lock."""
+
+    code = "already_served"
+    status = 409
+    exit_code = 3
+
+
+class PortTaken(SidecarError):
+    """The pinned port is in use by another program."""
+
+    code = "port_taken"
+    status = 409
+
+
+class Unreachable(SidecarError):
+    """No daemon answers at the recorded address, or it could not prove that it is ours."""
+
+    code = "unreachable"
+    status = 503

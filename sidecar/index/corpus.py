@@ -1,0 +1,281 @@
+"""One watched folder with its index: what the services talk to.
+
+The vault is a corpus, and each registered database is one; the same engine
+serves both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sidecar.errors import NotReady
+from sidecar.index.backfill import Backfill
+from sidecar.index.indexer import Indexer, Phase, Progress
+from sidecar.index.keyword_store import KeywordStore
+from sidecar.index.literal import excerpts
+from sidecar.index.live import LiveIndex
+from sidecar.index.look import Looker
+from sidecar.index.manifest import Counts, Manifest, ManifestReader
+from sidecar.index.preparers import Preparers
+from sidecar.index.search import Answer, keyword_answer
+from sidecar.index.tokens import Tokenizer
+from sidecar.tasks import Lane, keep_running
+from sidecar.vault.jail import Jail, Kind, NoteFile
+from sidecar.vault.paths import VaultPath
+from sidecar.vault.watch import Watcher
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_PATIENCE_S = 20.0
+"""How long a call waits for the first scan or for texts to be read in, before it says that it is too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextHit:
+    """A note that holds a text: the first matching lines as (number from 1, excerpt)."""
+
+    path: str
+    lines: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextAnswer:
+    """Result of a plain-text search."""
+
+    total: int
+    hits: Sequence[TextHit]
+    left_out: int
+    """Notes that are too large or unreadable and so were not searched."""
+    progress: Progress | None
+    """Set while the index is being built, when not all notes were searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a corpus for people and programs."""
+
+    phase: Phase
+    generation: int
+    settled: bool
+    done: int
+    total: int
+    names: int
+    counts: Counts
+    skipped: Sequence[tuple[str, str]]
+    watching: str
+    problem: str | None
+
+
+class Corpus:
+    """Open one with `open_corpus`. All methods may be called at any time from the loop."""
+
+    def __init__(
+        self, jail: Jail, looker: Looker, live: LiveIndex, indexer: Indexer, watcher: Watcher, manifest_path: Path
+    ):
+        self._jail = jail
+        self._looker = looker
+        self._live = live
+        self._indexer = indexer
+        self._watcher = watcher
+        self._manifest_path = manifest_path
+        self._reading = Lane("read", 4)
+        self._query = Lane("query", 2)
+        self._local = threading.local()
+        self._readers: list[ManifestReader] = []
+        self._texts_ready = asyncio.Event()
+
+    # reading the vault
+
+    def names(self) -> Sequence[str]:
+        """Paths of all notes as known to the watcher, by code point order."""
+        return self._live.names
+
+    async def wait_for_names(self) -> None:
+        """Wait for the first scan.
+
+        Raises:
+            NotReady: it takes longer than a client would wait.
+        """
+        await self._soon(self._indexer.named)
+
+    def is_ignored(self, path: VaultPath, *, is_folder: bool = False) -> bool:
+        """Whether `.kpignore` keeps the path out."""
+        return self._looker.ignored.ignores(path, is_folder=is_folder)
+
+    async def kind(self, path: VaultPath) -> Kind:
+        """What stands at a path of the vault now."""
+        return await self._reading.run(self._jail.kind, path)
+
+    async def read(self, path: VaultPath, *, max_bytes: int) -> NoteFile:
+        """A note's bytes as they are now, through the jail.
+
+        Raises:
+            NotFound, Unreadable, TooLarge: with a sentence for the caller.
+        """
+        return await self._reading.run(self._jail.read, path, max_bytes=max_bytes)
+
+    # searching the index
+
+    async def search(self, query: str, k: int) -> Answer:
+        """Ranked notes for a query's words.
+
+        Raises:
+            NotReady: no note is indexed yet.
+        """
+        self._refuse_if_empty()
+        return await self._query.run(lambda: keyword_answer(self._live, self._reader(), query, k))
+
+    async def search_text(self, query: str, limit: int) -> TextAnswer:
+        """Notes that hold `query` literally, without case, in a line or in their path.
+
+        Raises:
+            NotReady: no note is indexed yet.
+        """
+        self._refuse_if_empty()
+        await self._soon(self._texts_ready)
+        progress = None if self._indexer.phase is Phase.READY else self._indexer.progress
+        return await self._query.run(self._search_text, query, limit, progress)
+
+    def _search_text(self, query: str, limit: int, progress: Progress | None) -> TextAnswer:
+        reader = self._reader()
+        found = self._live.search_texts(query)
+        hits: list[TextHit] = []
+        for match in found[:limit]:
+            text = reader.text(match.note_key) if match.lines else None
+            hits.append(TextHit(match.path, list(excerpts(text, query)) if text else []))
+        return TextAnswer(len(found), hits, reader.left_out(), progress)
+
+    def _refuse_if_empty(self) -> None:
+        progress = self._indexer.progress
+        if progress.phase is not Phase.READY and not self._live.keyword_chunks:
+            raise NotReady(
+                f"The index is still being built ({progress.done:,} of {progress.total:,} notes). Try again soon."
+            )
+
+    async def _soon(self, event: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await event.wait()
+        except TimeoutError:
+            raise NotReady("The vault is still being read. Try again soon.") from None
+
+    # the index itself
+
+    @property
+    def generation(self) -> int:
+        """State number of the index; grows with each batch that became visible."""
+        return self._indexer.generation
+
+    async def wait_beyond(self, generation: int) -> int:
+        """The generation once it is greater than the given one."""
+        return await self._indexer.wait_beyond(generation)
+
+    def rebuild(self) -> None:
+        """Take every note as new and make the caches again. Answers go on meanwhile."""
+        self._indexer.scan(again=True)
+
+    async def status(self) -> Status:
+        """Counts, phase and problems now."""
+        return await self._query.run(self._status)
+
+    def _status(self) -> Status:
+        reader, indexer = self._reader(), self._indexer
+        watching = (
+            self._watcher.mode if self._watcher.reason is None else f"{self._watcher.mode}: {self._watcher.reason}"
+        )
+        progress = indexer.progress
+        return Status(
+            phase=progress.phase,
+            generation=indexer.generation,
+            settled=indexer.settled,
+            done=progress.done,
+            total=progress.total,
+            names=len(self._live.names),
+            counts=reader.counts(),
+            skipped=reader.skipped(),
+            watching=watching,
+            problem=indexer.problem,
+        )
+
+    def _reader(self) -> ManifestReader:
+        """This thread's own connection."""
+        reader: ManifestReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = ManifestReader(self._manifest_path)
+            self._readers.append(reader)
+        return reader
+
+    # life
+
+    async def run(self) -> None:
+        """Watch and index until cancelled. The watcher is armed first, the scan follows."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(keep_running("the watcher", self._watch))
+                tasks.create_task(keep_running("the indexer", self._indexer.run))
+                tasks.create_task(self._load_texts())
+        finally:
+            await self._indexer.close()
+            await self._query.close()
+            await self._reading.close()
+            for reader in self._readers:
+                reader.close()
+
+    async def _watch(self) -> None:
+        await self._watcher.run(on_ready=self._indexer.scan, on_changes=self._indexer.changed)
+
+    async def _load_texts(self) -> None:
+        await self._query.run(lambda: self._live.load_texts(self._reader()))
+        self._texts_ready.set()
+
+
+@asynccontextmanager
+async def open_corpus(
+    root: Path,
+    state_dir: Path,
+    *,
+    max_note_bytes: int,
+    other_devices: bool,
+    on_progress: Callable[[Progress], None],
+) -> AsyncGenerator[Corpus]:
+    """The corpus of the folder `root`, its index kept in `state_dir`.
+
+    Raises:
+        Unreadable: the folder can't be opened.
+    """
+    opening = Lane("open")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(opening.close)
+        jail = await opening.run(lambda: Jail(root, other_devices=other_devices))
+        stack.callback(jail.close)
+        manifest_path = state_dir / "manifest.sqlite"
+        manifest = await opening.run(Manifest, manifest_path)
+        stack.push_async_callback(opening.run, manifest.close)
+        tokenizer = Tokenizer()
+        looker = Looker(jail, max_note_bytes=max_note_bytes)
+        live = LiveIndex(KeywordStore(state_dir), tokenizer)
+        preparers = Preparers(tokenizer)
+        backfill = Backfill(looker, preparers, await opening.run(ManifestReader, manifest_path))
+        reader = await opening.run(ManifestReader, manifest_path)
+        indexer = Indexer(looker, manifest, manifest_path, live, preparers, backfill, reader, on_progress)
+        corpus = Corpus(jail, looker, live, indexer, Watcher(root), manifest_path)
+        running = asyncio.create_task(corpus.run(), name="corpus")
+        try:
+            yield corpus
+        finally:
+            running.cancel()
+            try:
+                await running
+            except asyncio.CancelledError:
+                pass
+            except BaseExceptionGroup as failed:
+                logger.error("the index stopped: %s", failed.exceptions[0])

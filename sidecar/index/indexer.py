@@ -1,0 +1,289 @@
+"""The single writer of a corpus: takes paths to look at, stores what is found, one batch at a time.
+
+Saves go ahead of backfill. A scan is a list of paths to look at, never a list
+of changes, so one that ran while files moved can't do harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sidecar.errors import VaultAway
+from sidecar.index.backfill import Backfill, to_batch, without_overtaken
+from sidecar.index.live import LiveIndex
+from sidecar.index.look import Looker, Survey
+from sidecar.index.manifest import Batch, Manifest, ManifestReader
+from sidecar.index.prepare import PREPARED_VERSION
+from sidecar.index.preparers import Preparers
+from sidecar.tasks import Lane
+from sidecar.vault.ignore import IGNORE_FILE
+
+logger = logging.getLogger(__name__)
+
+SCAN_EVERY_S = 300.0
+"""Events are lossy on every platform; a scan of unchanged files costs a stat each."""
+
+_LARGEST_EVENT = 1000
+"""Up to this many files of one event batch change at one moment; more are fed in as backfill."""
+
+_SECOND_LOOK_S = 1.0
+"""A folder that appeared is looked at again: files may have come in before it was watched."""
+
+_AWAY_S = 3.0
+"""How often a vanished vault is looked for."""
+
+
+class Phase(StrEnum):
+    """What the index is doing."""
+
+    OPENING = "opening"
+    SCANNING = "scanning"
+    INDEXING = "indexing"
+    READY = "ready"
+    AWAY = "vault unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a piece of long work is."""
+
+    phase: Phase
+    done: int
+    total: int
+
+
+class Indexer:
+    """Owns the manifest's writer connection. `run` is its one task; everything else only queues."""
+
+    def __init__(
+        self,
+        looker: Looker,
+        manifest: Manifest,
+        manifest_path: Path,
+        live: LiveIndex,
+        preparers: Preparers,
+        backfill: Backfill,
+        reader: ManifestReader,
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self._looker = looker
+        self._manifest = manifest
+        self._manifest_path = manifest_path
+        self._live = live
+        self._preparers = preparers
+        self._on_progress = on_progress
+        self._lane = Lane("index")
+        self._reader = reader
+        self._backfill = backfill
+        self._urgent: dict[str, None] = {}
+        self._second_looks: set[str] = set()
+        self._scan_due = False
+        self._scan_again = False
+        self._rebuilding = False
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._done = 0
+        self._total = 0
+        self.phase = Phase.OPENING
+        self.generation = manifest.generation
+        self.problem: str | None = manifest.problem
+        self.named = asyncio.Event()
+        """Set once the names of all notes are known."""
+
+    # queueing, on the loop
+
+    def changed(self, paths: Iterable[str]) -> None:
+        """These files or folders may have changed; `""` means anything may have."""
+        new = dict.fromkeys(paths)
+        if "" in new or IGNORE_FILE in new:
+            self.scan()
+        self._urgent.update(new)
+        self._urgent.pop("", None)
+        self._wake.set()
+
+    def scan(self, *, again: bool = False) -> None:
+        """Compare the whole vault with the index soon. `again`: take every note as new, then remake the caches."""
+        self._scan_due = True
+        self._scan_again = self._scan_again or again
+        self._wake.set()
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is queued and nothing runs."""
+        return self.phase is Phase.READY and not (self._urgent or self._backfill.busy or self._scan_due)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the present phase is, in notes; both numbers are all of them once it is ready."""
+        if self.phase is Phase.INDEXING:
+            return Progress(self.phase, self._done, self._total)
+        known = len(self._live.names)
+        return Progress(self.phase, known if self.phase is Phase.READY else 0, known)
+
+    async def wait_beyond(self, generation: int) -> int:
+        """The generation once it is greater than the given one."""
+        while self.generation <= generation:
+            await self._changed.wait()
+        return self.generation
+
+    # the one task
+
+    async def run(self) -> None:
+        """Work until cancelled. Run again after a failure, it reads its caches anew and scans."""
+        await self._lane.run(self._load)
+        self.problem = self.problem or self._live.problem
+        self._publish()
+        try:
+            while True:
+                await self._step()
+        except Exception:
+            self._scan_due = True  # the paths of the failed batch are found again
+            raise
+
+    async def close(self) -> None:
+        """Wait for the batch that runs, then close what `run` used."""
+        await self._backfill.close()
+        await self._preparers.close()
+        await self._lane.run(self._live.close)
+        await self._lane.run(self._reader.close)
+        await self._lane.close()
+
+    def _load(self) -> None:
+        with closing(ManifestReader(self._manifest_path)) as reader:
+            self._live.load(reader, self._manifest.last_chunk_id())
+        if self._manifest.meta("prepared") != PREPARED_VERSION:
+            # notes are read or cut in another way now
+            self._manifest.set_meta("prepared", PREPARED_VERSION)
+            self._scan_again = self._scan_again or self.generation > 0
+
+    async def _step(self) -> None:
+        """One piece of work, or a wait for some. A save never waits for more than one batch."""
+        try:
+            if self._scan_due:
+                await self._scan()
+            elif self._urgent:
+                paths, self._urgent = list(self._urgent), {}
+                await self._save(paths)
+            elif self._backfill.busy:
+                await self._fill()
+            else:
+                await self._rest()
+        except VaultAway as away:
+            self._set_phase(Phase.AWAY)
+            self.problem = str(away)
+            logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
+            await asyncio.sleep(_AWAY_S)
+            self._scan_due = True
+
+    async def _scan(self) -> None:
+        again, self._scan_again, self._scan_due = self._scan_again, False, False
+        if self.phase is not Phase.READY:
+            self._set_phase(Phase.SCANNING)
+        survey = await self._lane.run(self._survey, again)
+        self._rebuilding = self._rebuilding or again
+        self._backfill.add(survey.to_look_at, again=again)
+        self._done, self._total = 0, len(self._backfill)
+        if self._backfill.busy:
+            self._set_phase(Phase.INDEXING)
+        self.named.set()
+        self._publish()
+
+    def _survey(self, again: bool) -> Survey:
+        with closing(ManifestReader(self._manifest_path)) as reader:
+            survey = self._looker.survey(reader, everything=again)
+            known = dict(reader.skipped())
+        self._live.add_names(survey.names)
+        news = [skip for skip in survey.skips if known.get(skip.path) != skip.reason]
+        for skip in news:
+            logger.warning("skipped %s: %s", skip.path, skip.reason)
+        self._store(Batch(skips=news, gone=[skip.path for skip in news]))
+        return survey
+
+    async def _save(self, paths: list[str]) -> None:
+        """What events named becomes searchable, at one moment."""
+        expansion = await self._lane.run(self._looker.expand, paths, self._reader)
+        self._look_twice(expansion.folders)
+        if len(expansion.paths) > _LARGEST_EVENT:
+            self._backfill.add(expansion.paths)
+            self._total = self._done + len(self._backfill)
+            self._set_phase(Phase.INDEXING)
+            return
+        findings = await self._lane.run(self._looker.look, expansion.paths, self._reader, expansion.skips)
+        prepared = await self._preparers.prepare_here(findings.reads)
+        await self._lane.run(self._store, to_batch(findings, prepared))
+        self._publish()
+
+    async def _fill(self) -> None:
+        """Store the next batch of backfill, unless a save comes first."""
+        self._wake.clear()
+        first = self._backfill.first()
+        waking = asyncio.create_task(self._wake.wait())
+        try:
+            await asyncio.wait((first, waking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+        if not first.done():
+            return
+        ready = self._backfill.take()
+        self.changed(await self._lane.run(self._store_if_still_so, ready.batch))
+        self._done += ready.paths
+        self._publish()
+
+    async def _rest(self) -> None:
+        if self._rebuilding:
+            self._rebuilding = False
+            await self._lane.run(self._rebuild_keywords)
+        if self.phase is not Phase.READY and self.named.is_set():  # before the first scan nothing is known
+            if self.phase is not Phase.OPENING:
+                self.problem = self._manifest.problem or self._live.problem
+            self._set_phase(Phase.READY)
+        self._wake.clear()
+        await self._lane.run(self._tidy)
+        try:
+            async with asyncio.timeout(SCAN_EVERY_S):
+                await self._wake.wait()
+        except TimeoutError:
+            self._scan_due = True
+
+    def _look_twice(self, folders: list[str]) -> None:
+        """Have folders that came up for the first time looked at once more."""
+        first = [folder for folder in folders if folder not in self._second_looks]
+        self._second_looks.difference_update(folders)
+        if first:
+            self._second_looks.update(first)
+            asyncio.get_running_loop().call_later(_SECOND_LOOK_S, self.changed, first)
+
+    def _store_if_still_so(self, batch: Batch) -> list[str]:
+        still, overtaken = without_overtaken(batch, self._looker)
+        self._store(still)
+        return overtaken
+
+    def _store(self, batch: Batch) -> None:
+        if batch:
+            self._live.apply(self._manifest, batch)
+
+    def _rebuild_keywords(self) -> None:
+        with closing(ManifestReader(self._manifest_path)) as reader:
+            self._live.rebuild_keywords(reader)
+
+    def _tidy(self) -> None:
+        self._live.snapshot_if_due()
+        self._manifest.checkpoint()
+
+    def _set_phase(self, phase: Phase) -> None:
+        self.phase = phase
+        self._on_progress(self.progress)
+
+    def _publish(self) -> None:
+        """Tell the waiters; the batch is visible already."""
+        if self.generation != self._manifest.generation:
+            self.generation = self._manifest.generation
+            self._changed.set()
+            self._changed = asyncio.Event()
+        self._on_progress(self.progress)

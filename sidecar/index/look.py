@@ -1,0 +1,239 @@
+"""Looks at paths of the vault and says what the index should believe of them.
+
+Events and scans only name paths; what is true is read here, now, through the
+jail. So it does not matter whether an event came late, twice or for the wrong
+half of a rename.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sidecar.errors import BadPath, NotFound, TooLarge, Unreadable, VaultAway
+from sidecar.index.manifest import ManifestReader
+from sidecar.index.prepare import NO_STAT, Skip
+from sidecar.index.preparers import Read
+from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
+from sidecar.vault.jail import FileStat, Found, Jail, Kind, Trouble
+from sidecar.vault.notes import checksum_of
+from sidecar.vault.paths import VaultPath, is_note_name, printable
+
+logger = logging.getLogger(__name__)
+
+_SUSPICIOUS = 10
+"""From so many known notes on, a scan that finds none at all is taken for an empty mount point."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a few paths are now."""
+
+    reads: list[Read] = field(default_factory=list[Read])
+    """Notes with other bytes than the indexed ones, to be prepared and stored."""
+    touched: list[tuple[str, FileStat]] = field(default_factory=list[tuple[str, FileStat]])
+    skips: list[Skip] = field(default_factory=list[Skip])
+    gone: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a scan of the whole vault found, against what the index knows."""
+
+    names: list[str]
+    """Every note by name."""
+    to_look_at: list[str]
+    """New, changed and missing paths; newest first, missing ones last."""
+    skips: list[Skip]
+    complete: bool
+    """Every folder could be listed; only then do missing paths stand in `to_look_at`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Single files to look at, and entries that are known to be no readable note."""
+
+    paths: list[str]
+    skips: list[Skip]
+    folders: list[str]
+
+
+class Looker:
+    """Reads the vault for the indexer. Blocks: call it in a lane."""
+
+    def __init__(self, jail: Jail, *, max_note_bytes: int) -> None:
+        self._jail = jail
+        self._max_note_bytes = max_note_bytes
+        self.ignored = IgnoreRules.parse("")
+
+    def read_ignore_rules(self) -> None:
+        """Take `.kpignore` as it is now; an unreadable one keeps the rules that were."""
+        try:
+            self.ignored = IgnoreRules.parse(self._jail.read_ignore_file().decode("utf-8", "replace"))
+        except NotFound:
+            self.ignored = IgnoreRules.parse("")
+        except (Unreadable, TooLarge) as bad:
+            logger.warning("%s stays as it was read last: %s", IGNORE_FILE, bad)
+
+    def survey(self, reader: ManifestReader, *, everything: bool) -> Survey:
+        """Walk the vault and compare. `everything`: look at unchanged notes too.
+
+        Raises:
+            VaultAway: the vault itself is gone; nothing may be concluded.
+        """
+        self._jail.reopen()
+        self.read_ignore_rules()
+        seen = reader.seen()
+        found: dict[str, FileStat] = {}
+        skips: list[Skip] = []
+        complete = True
+        for entry in self._jail.walk(VaultPath.root(), self.ignored):
+            if isinstance(entry, Found):
+                found[entry.path.text] = entry.stat
+                continue
+            complete = complete and not entry.lost
+            skips.append(_skip_of(entry))
+        if not found and not everything and len(seen) >= _SUSPICIOUS:
+            raise VaultAway(
+                "The vault folder holds no notes any more; perhaps its disk is not mounted."
+                " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
+            )
+        changed = [path for path, stat in found.items() if everything or seen.get(path) != stat]
+        changed.sort(key=lambda path: found[path].mtime_ns, reverse=True)
+        in_trouble = {skip.path for skip in skips}
+        missing = [path for path in seen if path not in found and path not in in_trouble] if complete else []
+        names = list(found) if complete else [*found, *(path for path in seen if path not in found)]
+        return Survey(names, changed + missing, skips, complete)
+
+    def expand(self, paths: Iterable[str], reader: ManifestReader) -> Expansion:
+        """Paths named by events, with folders replaced by what is in them and what was known to be in them.
+
+        Raises:
+            VaultAway: the vault itself is gone.
+        """
+        expanded: dict[str, None] = {}
+        skips: list[Skip] = []
+        folders: list[str] = []
+        for text in paths:
+            path = _path(text)
+            if path is None:
+                continue
+            kind = "missing" if self.ignored.ignores(path, is_folder=True) else self._kind(path)
+            complete = kind != "unknown"
+            if kind == "folder":
+                folders.append(text)
+                for entry in self._below(path):
+                    if isinstance(entry, Found):
+                        expanded[entry.path.text] = None
+                    else:
+                        complete = complete and not entry.lost
+                        skips.append(_skip_of(entry))
+            elif is_note_name(path.name):
+                expanded[text] = None
+            if complete:
+                expanded.update(dict.fromkeys(self._known(path, reader)))
+        in_trouble = {skip.path for skip in skips}
+        return Expansion([path for path in expanded if path not in in_trouble], skips, folders)
+
+    def _below(self, folder: VaultPath) -> Iterator[Found | Trouble]:
+        try:
+            yield from self._jail.walk(folder, self.ignored)
+        except NotFound:
+            return  # it went away after it was seen
+
+    def _kind(self, path: VaultPath) -> Kind | Literal["unknown"]:
+        """What is there; "unknown" where a folder above can't be entered."""
+        if self.ignored.ignores(path, is_folder=False):
+            return "missing"
+        try:
+            return self._jail.kind(path)
+        except VaultAway:
+            raise
+        except Unreadable:
+            return "unknown"
+
+    def _known(self, path: VaultPath, reader: ManifestReader) -> list[str]:
+        here = [path.text] if reader.checksum(path.text) or reader.is_skipped(path.text) else []
+        return here + reader.below(path.text)
+
+    def look(
+        self, paths: Iterable[str], reader: ManifestReader, skips: Iterable[Skip] = (), *, again: bool = False
+    ) -> Findings:
+        """What these paths are now. `again`: take unchanged bytes as new.
+
+        Raises:
+            VaultAway: the vault itself is gone.
+        """
+        findings = Findings(skips=list(skips))
+        for text in paths:
+            path = _path(text)
+            if path is not None:
+                self._look_at(path, reader, findings, again=again)
+        return findings
+
+    def _look_at(self, path: VaultPath, reader: ManifestReader, findings: Findings, *, again: bool) -> None:
+        match self._kind(path):
+            case "note" if is_note_name(path.name):
+                self._look_at_note(path, reader, findings, again=again)
+            case "unknown":
+                pass  # it may still be there; a scan reports the folder
+            case "other" if is_note_name(path.name):
+                findings.gone.append(path.text)
+                findings.skips.append(Skip(path.text, self._refusal(path), listed=False))
+            case _:
+                findings.gone.append(path.text)
+
+    def _look_at_note(self, path: VaultPath, reader: ManifestReader, findings: Findings, *, again: bool) -> None:
+        try:
+            file = self._jail.read(path, max_bytes=self._max_note_bytes)
+        except NotFound:
+            findings.gone.append(path.text)
+        except VaultAway:
+            raise
+        except TooLarge as bad:
+            findings.gone.append(path.text)
+            findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path)))
+        except Unreadable as bad:
+            # what was indexed stays: a permission that comes and goes must not empty the index
+            logger.warning("skipped %s: %s", printable(path.text), bad)
+            findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path)))
+        else:
+            if not again and reader.checksum(path.text) == checksum_of(file.data):
+                findings.touched.append((path.text, file.stat))
+            else:
+                findings.reads.append((path, file))
+
+    def is_still(self, path: str, stat: FileStat) -> bool:
+        """Whether a file's state is what it was."""
+        return self._stat(VaultPath(path)) == stat
+
+    def is_there(self, path: str) -> bool:
+        """Whether a note that is not ignored stands there."""
+        return self._kind(VaultPath(path)) == "note"
+
+    def _refusal(self, path: VaultPath) -> str:
+        try:
+            self._jail.stat(path)
+        except (NotFound, Unreadable) as refused:
+            return str(refused)
+        return "it is not a regular file"
+
+    def _stat(self, path: VaultPath) -> FileStat:
+        try:
+            return self._jail.stat(path)
+        except (NotFound, Unreadable):
+            return NO_STAT
+
+
+def _path(text: str) -> VaultPath | None:
+    """A path named by an event; None when it has a dot-named component and so is not ours."""
+    try:
+        return VaultPath.found(text)
+    except BadPath:
+        return None
+
+
+def _skip_of(trouble: Trouble) -> Skip:
+    return Skip(trouble.path.text if trouble.path else trouble.shown, trouble.reason, listed=False)

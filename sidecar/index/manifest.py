@@ -1,0 +1,452 @@
+"""The truth about one corpus: notes, their chunks, skipped files, cached vectors. SQLite, WAL.
+
+Keyword postings and the vector store are caches that can be rebuilt from here
+at any time. A chunk row never changes its text: another text is another row
+with a new id, and ids are never used twice. Comparing ids is therefore all it
+takes to bring a cache up to date.
+
+One writer (the indexer); readers open connections of their own. Everything
+here blocks: call it in a lane.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sidecar.index.chunks import Chunk
+from sidecar.index.prepare import Piece, Prepared, Skip, unpack
+from sidecar.vault.jail import FileStat
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE notes (
+    note_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL UNIQUE,
+    note_id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    language TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    aliases TEXT NOT NULL,
+    links TEXT NOT NULL,
+    source TEXT, created TEXT, updated TEXT,
+    checksum TEXT NOT NULL,
+    mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+    ingested_at INTEGER NOT NULL,
+    warnings TEXT NOT NULL
+);
+CREATE TABLE texts (note_key INTEGER PRIMARY KEY REFERENCES notes ON DELETE CASCADE, text BLOB NOT NULL);
+CREATE TABLE chunks (
+    chunk_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    note_key INTEGER NOT NULL REFERENCES notes ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    text_hash BLOB NOT NULL,
+    breadcrumb TEXT NOT NULL,
+    text TEXT NOT NULL,
+    extra TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'ready'))
+);
+CREATE INDEX chunks_of_note ON chunks (note_key, ordinal);
+CREATE INDEX chunks_pending ON chunks (state) WHERE state = 'pending';
+CREATE TABLE skipped (
+    path TEXT PRIMARY KEY, reason TEXT NOT NULL, listed INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE vectors (
+    text_hash BLOB NOT NULL, embedder TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (text_hash, embedder)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes that become visible together."""
+
+    puts: Sequence[Prepared] = ()
+    touched: Sequence[tuple[str, FileStat]] = ()
+    """Notes whose bytes are the same but whose times changed."""
+    skips: Sequence[Skip] = ()
+    gone: Sequence[str] = ()
+    """Paths that are no longer there, as notes or as skipped files."""
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.touched or self.skips or self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch did to the chunks, for the caches."""
+
+    generation: int
+    removed_chunks: Sequence[int]
+    added_chunks: Sequence[tuple[int, dict[str, int]]]
+    """(chunk id, counts of its words)."""
+    removed_notes: Sequence[int]
+    put_notes: Sequence[tuple[int, Prepared]]
+
+
+class ChunkRow(NamedTuple):
+    """A chunk joined with its note, as a search needs it."""
+
+    chunk_id: int
+    path: str
+    note_id: str
+    title: str
+    ordinal: int
+    line: int
+    breadcrumb: str
+    text: str
+    language: str
+
+
+class Counts(NamedTuple):
+    """How far the index is, in rows."""
+
+    notes: int
+    skipped: int
+    chunks: int
+    chunks_ready: int
+
+
+class Manifest:
+    """The writer's view. Opens the database, makes it when it is missing, sets a damaged one aside."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.problem: str | None = None
+        """What was wrong with the file found, if anything was."""
+        try:
+            self._db = self._open()
+        except sqlite3.DatabaseError as bad:
+            self.problem = f"the manifest could not be used ({bad}); it was set aside and the index is rebuilt"
+            logger.warning("%s", self.problem)
+            _set_aside(path)
+            self._db = self._open()
+        self.generation = int(self._meta("generation") or 0)
+
+    def _open(self) -> sqlite3.Connection:
+        db = _connect(self._path)
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+            elif version != SCHEMA_VERSION:
+                raise sqlite3.DatabaseError(f"it has layout {version}, this program has layout {SCHEMA_VERSION}")
+            db.execute("SELECT count(*) FROM (SELECT 1 FROM notes LIMIT 1)").fetchone()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _meta(self, key: str) -> Any:
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta(self, key: str, value: str | int) -> None:
+        """Keep one fact about the index as a whole."""
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def meta(self, key: str) -> str | int | None:
+        """A fact kept by `set_meta`, or None."""
+        return self._meta(key)
+
+    def apply(self, batch: Batch) -> Applied:
+        """Make a batch durable in one transaction and advance the generation.
+
+        A note that vanished under one path and came up with equal bytes under
+        another keeps its row: a rename changes as few chunks as it can.
+        """
+        removed_chunks: list[int] = []
+        added_chunks: list[tuple[int, dict[str, int]]] = []
+        removed_notes: list[int] = []
+        put_notes: list[tuple[int, Prepared]] = []
+        db = self._db
+        with db:
+            gone = self._moved(batch, set(batch.gone))
+            for path in gone:
+                row = db.execute("SELECT note_key FROM notes WHERE path = ?", (path,)).fetchone()
+                if row:
+                    removed_notes.append(row[0])
+                    removed_chunks += [r[0] for r in db.execute("SELECT chunk_id FROM chunks WHERE note_key = ?", row)]
+                    db.execute("DELETE FROM notes WHERE note_key = ?", row)
+            back = [*batch.gone, *(path for path, _ in batch.touched)]
+            db.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in back])
+            for put in batch.puts:
+                note_key = self._put_note(put)
+                dropped, fresh = self._put_chunks(note_key, put)
+                removed_chunks += dropped
+                added_chunks += fresh
+                put_notes.append((note_key, put))
+            db.executemany(
+                "UPDATE notes SET mtime_ns = ?, size = ?, ctime_ns = ?, inode = ? WHERE path = ?",
+                [(*stat, path) for path, stat in batch.touched],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(skip.path, skip.reason, skip.listed, *skip.stat) for skip in batch.skips],
+            )
+            if batch.puts or batch.skips or batch.gone:
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
+                self.generation += 1
+        return Applied(self.generation, removed_chunks, added_chunks, removed_notes, put_notes)
+
+    def _moved(self, batch: Batch, gone: set[str]) -> set[str]:
+        """Rename rows whose content came up elsewhere in this batch; the paths that are really gone remain."""
+        wanted = {put.note.checksum: put.note.path.text for put in batch.puts}
+        for path in batch.gone if wanted else ():
+            row = self._db.execute("SELECT note_key, checksum FROM notes WHERE path = ?", (path,)).fetchone()
+            new = wanted.pop(row[1], None) if row else None
+            if row and new and not self._db.execute("SELECT 1 FROM notes WHERE path = ?", (new,)).fetchone():
+                self._db.execute("UPDATE notes SET path = ? WHERE note_key = ?", (new, row[0]))
+                gone.discard(path)
+        return gone
+
+    def _put_note(self, put: Prepared) -> int:
+        note = put.note
+        row = self._db.execute(
+            "INSERT INTO notes (path, note_id, title, language, tags, aliases, links, source, created, updated,"
+            " checksum, mtime_ns, size, ctime_ns, inode, ingested_at, warnings)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            " ON CONFLICT (path) DO UPDATE SET note_id=excluded.note_id, title=excluded.title,"
+            " language=excluded.language, tags=excluded.tags,"
+            " aliases=excluded.aliases, links=excluded.links, source=excluded.source, created=excluded.created,"
+            " updated=excluded.updated, checksum=excluded.checksum, mtime_ns=excluded.mtime_ns, size=excluded.size,"
+            " ctime_ns=excluded.ctime_ns, inode=excluded.inode, warnings=excluded.warnings,"
+            # a rebuild or a rename is no news: only other bytes are
+            " ingested_at=CASE checksum WHEN excluded.checksum THEN ingested_at ELSE excluded.ingested_at END"
+            " RETURNING note_key",
+            (
+                note.path.text,
+                note.note_id,
+                note.title,
+                put.language,
+                json.dumps(note.tags, ensure_ascii=False),
+                json.dumps(note.aliases, ensure_ascii=False),
+                json.dumps([[link.target, link.kind] for link in note.links], ensure_ascii=False),
+                note.source,
+                note.created,
+                note.updated,
+                note.checksum,
+                *put.stat,
+                int(time.time()),
+                json.dumps(note.warnings, ensure_ascii=False),
+            ),
+        ).fetchone()
+        self._db.execute("DELETE FROM skipped WHERE path = ?", (note.path.text,))
+        self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (row[0], put.packed))
+        return row[0]
+
+    def _put_chunks(self, note_key: int, put: Prepared) -> tuple[list[int], list[tuple[int, dict[str, int]]]]:
+        """Keep rows whose text is unchanged, drop and add the others."""
+        kept: dict[bytes, list[int]] = {}
+        for chunk_id, key in self._db.execute("SELECT chunk_id, key FROM chunks WHERE note_key = ?", (note_key,)):
+            kept.setdefault(key, []).append(chunk_id)
+        moved: list[tuple[int, int, int]] = []
+        new: list[Piece] = []
+        for piece in put.pieces:
+            same = kept.get(piece.key)
+            if same:
+                moved.append((piece.chunk.ordinal, piece.chunk.line + put.note.body_line - 1, same.pop()))
+            else:
+                new.append(piece)
+        dropped = [chunk_id for ids in kept.values() for chunk_id in ids]
+        self._db.executemany("DELETE FROM chunks WHERE chunk_id = ?", [(chunk_id,) for chunk_id in dropped])
+        self._db.executemany("UPDATE chunks SET ordinal = ?, line = ? WHERE chunk_id = ?", moved)
+        added: list[tuple[int, dict[str, int]]] = []
+        for piece in new:
+            chunk = piece.chunk
+            cursor = self._db.execute(
+                "INSERT INTO chunks (note_key, ordinal, line, key, text_hash, breadcrumb, text, extra, state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending')",
+                (
+                    note_key,
+                    chunk.ordinal,
+                    chunk.line + put.note.body_line - 1,
+                    piece.key,
+                    chunk.key,
+                    chunk.breadcrumb,
+                    chunk.text,
+                    chunk.extra,
+                ),
+            )
+            added.append((cursor.lastrowid or 0, piece.counts))
+        return dropped, added
+
+    def mark_ready(self, chunk_ids: Iterable[int]) -> int:
+        """The vectors of these chunks are stored: the second stage of a save. Returns the new generation."""
+        with self._db:
+            self._db.executemany(
+                "UPDATE chunks SET state = 'ready' WHERE chunk_id = ?", [(chunk_id,) for chunk_id in chunk_ids]
+            )
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
+        self.generation += 1
+        return self.generation
+
+    def last_chunk_id(self) -> int:
+        """Highest chunk id ever given out."""
+        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+        return row[0] if row else 0
+
+    def checkpoint(self) -> None:
+        """Fold a long WAL into the database. Done when idle, because it syncs the disk."""
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def close(self) -> None:
+        """Close the writer's connection; the WAL is folded in when it is the last."""
+        self._db.close()
+
+
+class ManifestReader:
+    """A read-only view on a connection of its own, for one lane."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = _connect(path)
+        self._db.execute("PRAGMA query_only = ON")
+
+    def seen(self) -> dict[str, FileStat]:
+        """Every path the index has an opinion on, with the file state that opinion is of. Skipped ones included."""
+        found = {
+            path: FileStat(*stat)
+            for path, *stat in self._db.execute("SELECT path, mtime_ns, size, ctime_ns, inode FROM skipped")
+        }
+        for path, *stat in self._db.execute("SELECT path, mtime_ns, size, ctime_ns, inode FROM notes"):
+            found[path] = FileStat(*stat)
+        return found
+
+    def checksum(self, path: str) -> str | None:
+        """Checksum of the indexed bytes of a note, None when it is not indexed."""
+        row = self._db.execute("SELECT checksum FROM notes WHERE path = ?", (path,)).fetchone()
+        return row[0] if row else None
+
+    def is_skipped(self, path: str) -> bool:
+        """Whether the path is recorded as left out."""
+        return self._db.execute("SELECT 1 FROM skipped WHERE path = ?", (path,)).fetchone() is not None
+
+    def below(self, folder: str) -> list[str]:
+        """Known paths under a folder, notes and skipped files."""
+        low, high = folder + "/", folder + "0"  # "0" is the character after "/"
+        query = (
+            "SELECT path FROM notes WHERE path > ? AND path < ?"
+            " UNION SELECT path FROM skipped WHERE path > ? AND path < ?"
+        )
+        return [row[0] for row in self._db.execute(query, (low, high, low, high))]
+
+    def chunk_rows(self, chunk_ids: Sequence[int]) -> dict[int, ChunkRow]:
+        """The chunks that exist, by id; unknown ids are left out, so text that was deleted can't come back."""
+        found: dict[int, ChunkRow] = {}
+        for start in range(0, len(chunk_ids), 500):
+            part = chunk_ids[start : start + 500]
+            marks = ",".join("?" * len(part))
+            for row in self._db.execute(
+                "SELECT chunk_id, path, note_id, title, ordinal, line, breadcrumb, text, language"  # noqa: S608
+                f" FROM chunks JOIN notes USING (note_key) WHERE chunk_id IN ({marks})",
+                part,
+            ):
+                found[row[0]] = ChunkRow(*row)
+        return found
+
+    def chunk_ids(self) -> list[int]:
+        """All chunk ids, ascending."""
+        return [row[0] for row in self._db.execute("SELECT chunk_id FROM chunks ORDER BY chunk_id")]
+
+    def keyword_texts(self, chunk_ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+        """(chunk id, everything a keyword can hit in it, language of its note)."""
+        query = (
+            "SELECT ordinal, breadcrumb, text, extra, language"
+            " FROM chunks JOIN notes USING (note_key) WHERE chunk_id = ?"
+        )
+        for chunk_id in chunk_ids:
+            row = self._db.execute(query, (chunk_id,)).fetchone()
+            if row:
+                ordinal, breadcrumb, text, extra, language = row
+                yield chunk_id, Chunk(ordinal, breadcrumb, text, 1, extra).words, language
+
+    def texts(self) -> Iterator[tuple[int, str, str]]:
+        """(note key, path, whole text) of every note."""
+        for note_key, path, packed in self._db.execute(
+            "SELECT note_key, path, text FROM notes JOIN texts USING (note_key)"
+        ):
+            yield note_key, path, unpack(packed)
+
+    def text(self, note_key: int) -> str | None:
+        """The whole text of one note as it was indexed."""
+        row = self._db.execute("SELECT text FROM texts WHERE note_key = ?", (note_key,)).fetchone()
+        return unpack(row[0]) if row else None
+
+    def paths(self) -> list[str]:
+        """Every note by name: indexed ones and listed ones that could not be indexed. No order."""
+        query = "SELECT path FROM notes UNION SELECT path FROM skipped WHERE listed"
+        return [row[0] for row in self._db.execute(query)]
+
+    def skipped(self) -> list[tuple[str, str]]:
+        """(path, reason) of every file left out, by path."""
+        return [(p, r) for p, r in self._db.execute("SELECT path, reason FROM skipped ORDER BY path")]
+
+    def left_out(self) -> int:
+        """Notes by name that can't be searched: too large, or unreadable from the start."""
+        query = "SELECT count(*) FROM skipped WHERE listed AND path NOT IN (SELECT path FROM notes)"
+        return self._db.execute(query).fetchone()[0]
+
+    def counts(self) -> Counts:
+        """Rows by kind; a file that is indexed and can't be read any more counts as indexed."""
+        one = self._db.execute(
+            "SELECT (SELECT count(*) FROM notes),"
+            " (SELECT count(*) FROM skipped WHERE path NOT IN (SELECT path FROM notes)),"
+            " (SELECT count(*) FROM chunks),"
+            " (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE state = 'pending')"
+        ).fetchone()
+        return Counts(*one)
+
+    def embeddable_texts(self, path: str) -> list[str]:
+        """What of a note an embedder would get, in order; chunks that only keywords can find have no text."""
+        query = (
+            "SELECT breadcrumb || char(10) || chunks.text FROM chunks JOIN notes USING (note_key)"
+            " WHERE path = ? AND chunks.text <> '' ORDER BY ordinal"
+        )
+        return [row[0] for row in self._db.execute(query, (path,))]
+
+    def contents(self) -> list[tuple[str, str, list[str]]]:
+        """(path, checksum, chunk texts) of the whole index, for comparing two of them."""
+        rows: dict[str, tuple[str, list[str]]] = {}
+        for path, checksum, text in self._db.execute(
+            "SELECT path, checksum, breadcrumb || char(10) || chunks.text || char(10) || extra"
+            " FROM notes LEFT JOIN chunks USING (note_key) ORDER BY path, ordinal"
+        ):
+            texts = rows.setdefault(path, (checksum, []))[1]
+            if text is not None:
+                texts.append(text)
+        return [(path, checksum, texts) for path, (checksum, texts) in rows.items()]
+
+    def close(self) -> None:
+        """Close this reader's connection."""
+        self._db.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint in mid-batch would hold up searches
+    db.execute("PRAGMA mmap_size = 268435456")
+    return db
+
+
+def _set_aside(path: Path) -> None:
+    for name in (path.name, path.name + "-wal", path.name + "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(name).replace(path.with_name(name + ".damaged"))

@@ -1,0 +1,37 @@
+"""Surface `notes`: the live vault as text tools."""
+
+from sidecar.contract import Surface, Tool
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes
+from sidecar.surfaces.notes.tools import list_notes, read_note, search_notes
+
+SURFACE = Surface(
+    name="notes",
+    instructions=(
+        "The notes of one vault on this computer. List, read and search them; use paths exactly as listed. "
+        "Writing works only if write_note is listed."
+    ),
+    tools=(
+        Tool(
+            "list_notes",
+            "Paths of the notes, alphabetically, optionally under a folder. Long lists come in pages.",
+            ListNotes,
+            None,
+            list_notes,
+        ),
+        Tool(
+            "read_note",
+            "The full text of one note, frontmatter included. A long note is cut, with a marker that says so.",
+            ReadNote,
+            None,
+            read_note,
+        ),
+        Tool(
+            "search_notes",
+            "Find notes that hold a text, without regard to case: excerpts with line numbers. The query is plain text.",
+            SearchNotes,
+            None,
+            search_notes,
+        ),
+    ),
+    numbers="clamp",
+)

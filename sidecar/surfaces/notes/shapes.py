@@ -1,0 +1,31 @@
+"""Arguments of the notes tools: contracts of names, types and limits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sidecar.arguments import Query, Shape
+
+
+class ListNotes(Shape):
+    """list_notes"""
+
+    folder: str = Field("", description="A folder of the vault, like 'Projects'. Empty: the whole vault.")
+    limit: int = Field(200, ge=1, le=1000, description="How many paths at most.")
+    offset: int = Field(0, ge=0, description="How many paths to pass over.")
+
+
+class ReadNote(Shape):
+    """read_note"""
+
+    path: Annotated[str, Field(min_length=1, description="Path of the note in the vault, like 'Folder/Note.md'.")]
+    max_chars: int = Field(20_000, ge=200, le=200_000, description="How many characters at most.")
+
+
+class SearchNotes(Shape):
+    """search_notes"""
+
+    query: Query = Field(description="The text to find.")
+    limit: int = Field(20, ge=1, le=100, description="How many notes at most.")

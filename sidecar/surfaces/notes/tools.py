@@ -1,0 +1,80 @@
+"""Handlers of the notes tools: they turn answers of the reading service into text."""
+
+from __future__ import annotations
+
+from sidecar.contract import Text
+from sidecar.index.indexer import Progress
+from sidecar.services.core import Core
+from sidecar.services.reading import Page
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes
+from sidecar.vault.paths import printable
+
+MOST_CHARS = 100_000
+"""Longest text result, read_note excepted."""
+
+_ECHO_CHARS = 80
+
+
+async def list_notes(core: Core, args: ListNotes) -> Text:
+    """Paths under a folder, a page of them."""
+    page = await core.reading.page(args.folder, limit=args.limit, offset=args.offset)
+    inside = f" in {printable(page.folder)}" if page.folder else ""
+    if not page.paths:
+        return Text(_nothing(page, inside))
+    shown, end = len(page.paths), page.offset + len(page.paths)
+    lines = [f"{shown:,} of {page.total:,} notes{inside}, from number {page.offset + 1}."]
+    lines += [printable(path) for path in page.paths]
+    if end < page.total:
+        lines.append(f"More notes: call again with offset {end}.")
+    return Text(_cut("\n".join(lines)))
+
+
+def _nothing(page: Page, inside: str) -> str:
+    if not page.total:
+        return f"No notes{inside}."
+    return f"No notes{inside} from number {page.offset + 1} on; there are {page.total:,}."
+
+
+async def read_note(core: Core, args: ReadNote) -> Text:
+    """A note's text, cut at `max_chars`."""
+    note = await core.reading.read(args.path)
+    text, length = note.text, len(note.text)
+    if length > args.max_chars:
+        text = (
+            f"{text[: args.max_chars]}\n\n[Cut: {args.max_chars:,} of {length:,} characters."
+            " Ask for more with max_chars (at most 200,000), or find the place with search_notes.]"
+        )
+    return Text(text, {"vault-sidecar/checksum": note.checksum})
+
+
+async def search_notes(core: Core, args: SearchNotes) -> Text:
+    """Notes that hold the query, with excerpts."""
+    answer = await core.reading.search_text(args.query, args.limit)
+    query = printable(args.query[:_ECHO_CHARS]) + ("…" if len(args.query) > _ECHO_CHARS else "")
+    if not answer.total:
+        lines = [f'No notes match "{query}".']
+    elif answer.total > len(answer.hits):
+        lines = [f'{len(answer.hits):,} of {answer.total:,} notes that match "{query}".']
+    else:
+        lines = [f'1 note matches "{query}".' if answer.total == 1 else f'{answer.total:,} notes match "{query}".']
+    for hit in answer.hits:
+        lines.append(printable(hit.path))
+        lines += [f"  {number}: {excerpt}" for number, excerpt in hit.lines]
+    notices: list[str] = []
+    if answer.progress is not None:
+        notices.append(_still_building(answer.progress))
+    if answer.left_out:
+        were = "1 note was" if answer.left_out == 1 else f"{answer.left_out:,} notes were"
+        notices.append(f"[{were} not searched: larger than the limit, or unreadable.]")
+    return Text("\n".join([_cut("\n".join(lines)), *notices]))
+
+
+def _still_building(progress: Progress) -> str:
+    return f"[The index is still being built: {progress.done:,} of {progress.total:,} notes are searchable.]"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_CHARS:
+        return text
+    mark = "\n[Result cut at 100,000 characters.]"
+    return text[: MOST_CHARS - len(mark)].rsplit("\n", 1)[0] + mark

@@ -1,0 +1,55 @@
+"""Long-lived work: tasks that are started again when they fail, and lanes for blocking calls.
+
+A lane is a small named thread pool. Cancelling an `await` on a lane does not
+stop the thread, so whatever runs in one must be safe to run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from sidecar.errors import SidecarError
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Lane:
+    """Threads of one purpose, so that slow disks can't hold up queries and the other way round."""
+
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call in this lane and wait for its result."""
+        context = contextvars.copy_context()
+        bound = functools.partial(context.run, call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, bound)
+
+    async def close(self) -> None:
+        """Wait for what runs, drop what has not begun. The wait itself does not block the loop."""
+        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+
+
+async def keep_running(
+    name: str, work: Callable[[], Awaitable[None]], *, first_delay_s: float = 0.5, longest_delay_s: float = 30.0
+) -> None:
+    """Run `work` until it returns; start it again, later each time, when it fails."""
+    delay_s = first_delay_s
+    while True:
+        try:
+            return await work()
+        except SidecarError:
+            raise  # deliberate: retrying would not help
+        except Exception:
+            logger.exception("%s failed; starting again in %.1f s", name, delay_s)
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, longest_delay_s)

@@ -1,0 +1,349 @@
+"""The only way to the files of a vault; nothing outside it can be reached through here.
+
+A `Jail` holds the vault's folder from the start. Every path is walked from
+there, segment by segment, without following a link, and what was opened is
+judged by its handle, never by its name. How an operating system does that is
+the part of a `Door`.
+
+Everything blocks; call it in a lane. Several threads may use one jail.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from sidecar.errors import TooLarge, Unreadable, VaultAway
+from sidecar.vault.door import Door, NotThere
+from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
+from sidecar.vault.paths import MAX_SEGMENTS, VaultPath, echo, is_note_name, no_folder, no_note, printable
+
+_READ_TRIES: Final = 5
+_FIRST_WAIT_S: Final = 0.002  # doubled before each try: a program that saves in place gets 60 ms to finish
+_MAX_IGNORE_BYTES: Final = 1 << 20
+
+# A cloud folder's file whose content is elsewhere: reading would fetch it, or hang for ever without a network.
+_MAC_DATALESS: Final = 0x40000000  # SF_DATALESS
+_WINDOWS_RECALL: Final = 0x00400000 | 0x00040000 | 0x00001000  # recall on data access, recall on open, offline
+
+_A_LINK: Final = "it is a link, and links are not followed"
+_NOT_REGULAR: Final = "it is not a regular file"
+_OTHER_DEVICE: Final = "it is on another device"
+_REASONS: Final = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ELOOP: _A_LINK,
+    errno.EMLINK: _A_LINK,
+    errno.ENXIO: _NOT_REGULAR,  # a socket
+    errno.EOPNOTSUPP: _NOT_REGULAR,  # a socket on macOS
+    errno.ENODEV: _NOT_REGULAR,
+}
+
+Kind = Literal["note", "folder", "missing", "other"]
+
+
+class FileStat(NamedTuple):
+    """What tells two states of a file apart without reading it."""
+
+    mtime_ns: int
+    size: int
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFile:
+    """The bytes of a file, and what it was when they were read."""
+
+    data: bytes
+    stat: FileStat
+
+
+class Found(NamedTuple):
+    """A file that the walk takes for a note."""
+
+    path: VaultPath
+    stat: FileStat
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that the walk could not look at."""
+
+    path: VaultPath | None
+    """None for a name that is not UTF-8: no path can say it."""
+    shown: str
+    """The path as it may be printed."""
+    reason: str
+    lost: bool
+    """A part of the tree could not be looked at: what is missing from this walk may still exist."""
+
+
+class Jail:
+    """One vault, opened for reading."""
+
+    def __init__(self, root: Path, *, other_devices: bool = False) -> None:
+        """Open the vault's folder and hold it. `root` may be a link; it is resolved once, here.
+
+        `other_devices`: read what is mounted inside the vault as well.
+
+        Raises:
+            Unreadable: it is missing, no folder, or can't be opened.
+        """
+        try:
+            self.root = root.resolve(strict=True)
+            self._door = _open_door(self.root)
+            self._device = self._door.status(()).st_dev
+        except (OSError, RuntimeError, NotThere) as failed:  # RuntimeError: a loop of links
+            raise _no_vault(failed) from failed
+        self._other_devices = other_devices
+
+    def close(self) -> None:
+        """Let go of the vault. Only when no other thread can be inside a call any more."""
+        self._door.close()
+
+    def reopen(self) -> None:
+        """Take the folder that is at the vault's path now, after calls said that it was replaced.
+
+        Raises:
+            Unreadable: there is none, or it can't be opened.
+        """
+        try:
+            self._door.reopen()
+            self._device = self._door.status(()).st_dev
+        except (OSError, NotThere) as failed:
+            raise _no_vault(failed) from failed
+
+    def read(self, path: VaultPath, *, max_bytes: int) -> NoteFile:
+        """The whole file.
+
+        One that changes while it is read is read again; after a few tries the last complete reading counts.
+
+        Raises:
+            NotFound: there is no such file, or only by way of a link.
+            Unreadable: not a regular file, no permission, an I/O error, or the vault itself is gone.
+            TooLarge: it has more than `max_bytes`.
+        """
+        self._check_root()
+        try:
+            descriptor = self._door.open_file(path.parts)
+        except NotThere as missing:
+            self._check_root()  # it may have gone in between; then nothing is known about the file
+            raise no_note(path) from missing
+        except OSError as failed:
+            raise _unreadable(path, _reason(failed)) from failed
+        try:
+            return self._read_open(path, descriptor, max_bytes)
+        except OSError as failed:
+            raise _unreadable(path, _reason(failed)) from failed
+        finally:
+            os.close(descriptor)
+
+    def read_ignore_file(self) -> bytes:
+        """The vault's `.kpignore`.
+
+        Raises:
+            NotFound: there is none.
+            Unreadable: it is no regular file, it can't be read, or the vault itself is gone.
+            TooLarge: more than 1 MiB.
+        """
+        return self.read(VaultPath(IGNORE_FILE), max_bytes=_MAX_IGNORE_BYTES).data
+
+    def stat(self, path: VaultPath) -> FileStat:
+        """What a regular file is now, without opening it.
+
+        Raises:
+            NotFound: there is no such file, or only by way of a link.
+            Unreadable: not a regular file, no permission, or the vault itself is gone.
+        """
+        status = self._status(path)
+        if status is None:
+            raise no_note(path)
+        if refusal := self._refusal(status):
+            raise _unreadable(path, refusal)
+        return _file_stat(status)
+
+    def kind(self, path: VaultPath) -> Kind:
+        """What is at `path`. A "note" is a regular file with the name of one; a link is "other".
+
+        Raises:
+            Unreadable: it can't be looked at, or the vault itself is gone.
+        """
+        status = self._status(path)
+        if status is None:
+            return "missing"
+        if stat.S_ISDIR(status.st_mode):
+            return "folder" if self._is_here(status) else "other"
+        return "note" if stat.S_ISREG(status.st_mode) and self._is_here(status) and is_note_name(path.name) else "other"
+
+    def walk(self, folder: VaultPath, ignored: IgnoreRules) -> Iterator[Found | Trouble]:
+        """Every note below `folder`, in no order, and what could not be looked at.
+
+        Dot-named entries, ignored ones and files that are no notes are left out in silence; links are not followed.
+        Whether `folder` itself is ignored is not asked.
+
+        Raises:
+            NotFound: there is no such folder.
+            Unreadable: the vault itself is gone, before or during the walk; nothing may be concluded from it.
+        """
+        if self.kind(folder) != "folder":
+            raise no_folder(folder)
+        pending = [folder.text]
+        while pending:
+            text = pending.pop()
+            path = VaultPath(text)
+            try:
+                listing = self._door.entries(path.parts)
+            except NotThere:
+                continue  # deleted or moved since its parent was listed
+            except OSError as failed:
+                yield _trouble(path, _reason(failed), lost=True)
+                continue
+            if not self._is_here(listing.status):
+                yield _trouble(path, _OTHER_DEVICE)
+                continue
+            prefix = f"{text}/" if text else ""
+            is_deepest = prefix.count("/") == MAX_SEGMENTS - 1
+            for name, status in listing.entries:
+                inner = prefix + name
+                is_folder = status is None
+                if not _is_utf8(name):
+                    yield Trouble(None, _shown_bytes(inner), "its name is not UTF-8", lost=False)
+                elif ignored.names(inner, is_folder):
+                    continue
+                elif status is None and not is_deepest:
+                    pending.append(inner)
+                elif status is None:
+                    yield _trouble(VaultPath(inner), "it lies too deep")
+                elif isinstance(status, OSError):
+                    yield _trouble(VaultPath(inner), _reason(status), lost=True)
+                elif refusal := self._refusal(status):
+                    yield _trouble(VaultPath(inner), refusal)
+                else:
+                    yield Found(VaultPath(inner), _file_stat(status))
+        self._check_root()
+
+    def _check_root(self) -> None:
+        try:
+            self._door.check()
+        except (NotThere, OSError) as failed:
+            raise _no_vault(failed) from failed
+
+    def _status(self, path: VaultPath) -> os.stat_result | None:
+        self._check_root()
+        try:
+            return self._door.status(path.parts)
+        except NotThere:
+            self._check_root()
+            return None
+        except OSError as failed:
+            raise _unreadable(path, _reason(failed)) from failed
+
+    def _is_here(self, status: os.stat_result) -> bool:
+        return self._other_devices or status.st_dev == self._device
+
+    def _refusal(self, status: os.stat_result) -> str | None:
+        """Why a file of this status is not read."""
+        if not stat.S_ISREG(status.st_mode):
+            if stat.S_ISLNK(status.st_mode):
+                return _A_LINK
+            return "it is a folder" if stat.S_ISDIR(status.st_mode) else _NOT_REGULAR
+        if not self._is_here(status):
+            return _OTHER_DEVICE
+        if is_elsewhere(getattr(status, "st_flags", 0), getattr(status, "st_file_attributes", 0)):
+            return "it is not downloaded to this computer"
+        return None
+
+    def _read_open(self, path: VaultPath, descriptor: int, max_bytes: int) -> NoteFile:
+        before = os.fstat(descriptor)
+        if refusal := self._refusal(before):
+            raise _unreadable(path, refusal)
+        tries = 1
+        while True:
+            data = b"" if before.st_size > max_bytes else _read_all(descriptor, before.st_size, max_bytes + 1)
+            if max(before.st_size, len(data)) > max_bytes:
+                raise TooLarge(f"'{echo(path.text)}' is larger than {max_bytes / (1 << 20):g} MiB.")
+            after = os.fstat(descriptor)
+            rested = len(data) == after.st_size and before.st_mtime_ns == after.st_mtime_ns
+            if rested or tries == _READ_TRIES:
+                # the older status: if the file was still changing, the next scan sees a difference and looks again
+                return NoteFile(data, _file_stat(before))
+            time.sleep(_FIRST_WAIT_S * 2**tries)
+            tries += 1
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            before = os.fstat(descriptor)
+
+
+def is_elsewhere(mac_flags: int, windows_attributes: int) -> bool:
+    """Whether these file flags say that the content is not on this computer."""
+    return bool(mac_flags & _MAC_DATALESS or windows_attributes & _WINDOWS_RECALL)
+
+
+def _open_door(root: Path) -> Door:
+    if sys.platform == "win32":
+        from sidecar.vault.jail_windows import WindowsDoor
+
+        return WindowsDoor(root)
+    from sidecar.vault.jail_posix import PosixDoor
+
+    return PosixDoor(root)
+
+
+def _read_all(descriptor: int, size: int, most: int) -> bytes:
+    """At most `most` bytes; in one call if the file has `size`."""
+    data = os.read(descriptor, min(size + 1, most))
+    if len(data) == size:
+        return data
+    parts = [data]
+    length = len(data)
+    while length < most and (part := os.read(descriptor, min(most - length, 1 << 20))):
+        parts.append(part)
+        length += len(part)
+    return b"".join(parts)
+
+
+def _file_stat(status: os.stat_result) -> FileStat:
+    return FileStat(status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino)
+
+
+def _is_utf8(name: str) -> bool:
+    """Names come from the system with bytes that are not UTF-8 as lone surrogates."""
+    if name.isascii():
+        return True
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown_bytes(name: str) -> str:
+    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
+
+
+def _trouble(path: VaultPath, reason: str, *, lost: bool = False) -> Trouble:
+    return Trouble(path, printable(path.text), reason, lost)
+
+
+def _unreadable(path: VaultPath, reason: str) -> Unreadable:
+    return Unreadable(f"'{echo(path.text)}' can't be read: {reason}.")
+
+
+def _no_vault(failed: Exception) -> VaultAway:
+    if isinstance(failed, NotThere | FileNotFoundError | NotADirectoryError):
+        return VaultAway("The vault folder is missing, or another one is in its place.")
+    return VaultAway(f"The vault folder can't be opened: {_reason(failed)}.")
+
+
+def _reason(failed: Exception) -> str:
+    """Why a call failed, in words without a path."""
+    if isinstance(failed, OSError) and failed.errno is not None:
+        return _REASONS.get(failed.errno) or os.strerror(failed.errno).lower()
+    return "it leads in a circle"

@@ -1,0 +1,168 @@
+"""The jail's door on Linux and macOS: every step is an `openat` below the folder before it.
+
+A folder that is moved or swapped for a link while it is walked can only make
+the walk fail, because no step ever goes by a path or through `..`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sidecar.vault.door import Entry, Listing, NotThere
+from sidecar.vault.paths import is_hidden, is_note_name
+
+_COMMON: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STEP: Final = _COMMON | os.O_DIRECTORY | getattr(os, "O_PATH", 0)  # macOS has no O_PATH
+_LIST: Final = _COMMON | os.O_DIRECTORY
+_FILE: Final = _COMMON | os.O_NONBLOCK  # a FIFO would wait for its writer
+_NO_SUCH_NAME: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL})
+
+
+class PosixDoor:
+    """Holds a descriptor of `root`, whose path is resolved already."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._held = os.open(root, _STEP)
+        self._identity = _identity(os.fstat(self._held))
+
+    def check(self) -> None:
+        """Compare the folder at the path with the one that is held."""
+        try:
+            now = os.lstat(self._root)
+        except (FileNotFoundError, NotADirectoryError) as gone:
+            raise NotThere from gone
+        if _identity(now) != self._identity:
+            raise NotThere
+
+    def reopen(self) -> None:
+        """Hold what is at the path now."""
+        try:
+            new = os.open(self._root, _STEP)
+        except (FileNotFoundError, NotADirectoryError) as gone:
+            raise NotThere from gone
+        try:
+            # in place, so that a walk in another thread never meets a number that was closed and given out again
+            os.dup2(new, self._held, inheritable=False)
+            self._identity = _identity(os.fstat(new))
+        finally:
+            os.close(new)
+
+    def open_file(self, parts: Sequence[str]) -> int:
+        """Walk to the file's folder and open it there."""
+        if not parts:
+            raise NotThere
+        folder = self._walk(parts[:-1])
+        try:
+            opened = _open(parts[-1], _FILE, folder)
+        finally:
+            os.close(folder)
+        if sys.platform == "darwin" and _is_respelled(opened, parts):
+            os.close(opened)
+            raise NotThere
+        return opened
+
+    def status(self, parts: Sequence[str]) -> os.stat_result:
+        """Walk to the entry's folder and ask there."""
+        if not parts:
+            return os.fstat(self._held)
+        folder = self._walk(parts[:-1])
+        try:
+            return os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+        except (OSError, ValueError) as failed:
+            raise _translated(failed) from failed
+        finally:
+            os.close(folder)
+
+    def entries(self, parts: Sequence[str]) -> Listing:
+        """List through a descriptor of the folder; one `fstatat` for each file with the name of a note."""
+        above = self._walk(parts[:-1])
+        try:
+            folder = _open(parts[-1], _LIST, above) if parts else os.open(".", _LIST, dir_fd=above)
+        except OSError as failed:
+            raise _translated(failed, links_are_missing=True) from failed
+        finally:
+            os.close(above)
+        try:
+            with os.scandir(folder) as found:
+                return Listing(os.fstat(folder), [entry for each in found if (entry := _entry(each)) is not None])
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        """Close the descriptor of the root."""
+        os.close(self._held)
+
+    def _walk(self, parts: Sequence[str]) -> int:
+        """A new descriptor of the folder at `parts`; the caller closes it."""
+        at = os.dup(self._held)
+        for part in parts:
+            try:
+                below = _open(part, _STEP, at)
+            except OSError as failed:
+                raise _translated(failed, links_are_missing=True) from failed
+            finally:
+                os.close(at)
+            at = below
+        return at
+
+
+def _open(name: str, flags: int, folder: int) -> int:
+    if name in ("", ".", ".."):  # never in a checked path
+        raise NotThere
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except (OSError, ValueError) as failed:
+        raise _translated(failed) from failed
+
+
+def _translated(failed: OSError | ValueError, *, links_are_missing: bool = False) -> OSError | NotThere:
+    """NotThere for every way of saying that there is no such name; a folder that is a link is one of them."""
+    if not isinstance(failed, OSError) or failed.errno in _NO_SUCH_NAME:  # ValueError: NUL, or not encodable
+        return NotThere()
+    if links_are_missing and failed.errno in (errno.ELOOP, errno.EMLINK):
+        return NotThere()
+    return failed
+
+
+def _entry(found: os.DirEntry[str]) -> Entry | None:
+    name = found.name
+    if is_hidden(name):
+        return None
+    try:
+        if found.is_dir(follow_symlinks=False):
+            return Entry(name, None)
+        return Entry(name, found.stat(follow_symlinks=False)) if is_note_name(name) else None
+    except FileNotFoundError:  # deleted since it was listed
+        return None
+    except OSError as failed:
+        return Entry(name, failed)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _is_respelled(opened: int, parts: Sequence[str]) -> bool:
+    """Whether the file was reached although its real name is in another case, which macOS allows by default."""
+    if sys.platform != "darwin":
+        return False
+    import fcntl
+
+    real = fcntl.fcntl(opened, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0").decode("utf-8", "surrogateescape")
+    return differs_in_case(real.split("/")[-len(parts) :], parts)
+
+
+def differs_in_case(real: Sequence[str], asked: Sequence[str]) -> bool:
+    """Whether two paths are the same but for case. A hard link's other name is another name, not another case."""
+
+    def form(parts: Sequence[str]) -> str:
+        return unicodedata.normalize("NFC", "/".join(parts))
+
+    return form(real) != form(asked) and form(real).casefold() == form(asked).casefold()

@@ -1,0 +1,118 @@
+"""Routes under `/admin/`, for relay and command line.
+
+Only the local key opens them; for the token of a client they do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from aiohttp import web
+from pydantic import Field
+
+from sidecar import arguments
+from sidecar.arguments import Query, Shape
+from sidecar.errors import SidecarError
+from sidecar.web import answers
+from sidecar.web.answers import Refusal
+
+Mode = Literal["hybrid", "vector", "keyword"]
+Facts = Mapping[str, Any]
+
+_NUMBERS = frozenset(("k", "after", "wait_s"))
+_LONGEST_NUMBER = 15
+
+
+async def _at_once(after: int, within_s: float) -> Facts:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AdminActions:
+    """What the daemon does for its owner. Each returns facts that are JSON as they are."""
+
+    status: Callable[[], Awaitable[Facts]]
+    search: Callable[[str, int, Mode], Awaitable[Facts]]
+    """Called with query, number of notes and mode."""
+    stop: Callable[[], Awaitable[Facts]]
+    """Returns first and stops soon after, so that the answer arrives."""
+    rebuild: Callable[[], Awaitable[Facts]]
+    wait: Callable[[int, float], Awaitable[Facts]] = _at_once
+    """Called with a generation and seconds; returns when the index is beyond the one or the others have passed."""
+
+
+class StatusQuery(Shape):
+    """Query string of /admin/status. With `after` the answer waits for a newer generation, `wait_s` at most."""
+
+    after: int | None = Field(None, ge=0)
+    wait_s: float = Field(0.0, ge=0, le=30)
+
+
+class SearchQuery(Shape):
+    """Query string of /admin/search."""
+
+    q: Query
+    k: int = Field(10, ge=1, le=100)
+    mode: Mode = "hybrid"
+
+
+class Admin:
+    """The handlers, by path and method."""
+
+    def __init__(self, actions: AdminActions) -> None:
+        self._actions = actions
+
+    def routes(self) -> Mapping[str, tuple[str, Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]]]:
+        """Path to (method, handler)."""
+        return {
+            "/admin/status": ("GET", self._status),
+            "/admin/search": ("GET", self._search),
+            "/admin/stop": ("POST", self._stop),
+            "/admin/rebuild": ("POST", self._rebuild),
+        }
+
+    async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
+        async def status() -> Facts:
+            asked = arguments.check(StatusQuery, _given(request), owner="/admin/status")
+            if asked.after is not None:
+                await self._actions.wait(asked.after, asked.wait_s)
+            return await self._actions.status()
+
+        return await _reply(status)
+
+    async def _search(self, request: web.BaseRequest) -> web.StreamResponse:
+        async def search() -> Facts:
+            asked = arguments.check(SearchQuery, _given(request), owner="/admin/search")
+            return await self._actions.search(asked.q, asked.k, asked.mode)
+
+        return await _reply(search)
+
+    async def _stop(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await _reply(self._actions.stop)
+
+    async def _rebuild(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await _reply(self._actions.rebuild)
+
+
+async def _reply(action: Callable[[], Awaitable[Facts]]) -> web.StreamResponse:
+    try:
+        return answers.to_json(await action())
+    except SidecarError as refused:
+        return answers.refuse(Refusal(refused.status, refused.code, str(refused)))
+
+
+def _given(request: web.BaseRequest) -> dict[str, Any]:
+    """The query string. It holds text only; what reads as a number is one where a number is asked for."""
+    return {name: _number(text) if name in _NUMBERS else text for name, text in request.query.items()}
+
+
+def _number(text: str) -> int | float | str:
+    """The number a text writes, else the text, which the check will refuse."""
+    if len(text) > _LONGEST_NUMBER:
+        return text
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,167 @@
+"""A vault served by a real daemon process, looked at over HTTP and by a second, read-only view of its manifest."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sidecar.index.manifest import ManifestReader
+from sidecar.vault.paths import is_hidden, is_note_name
+from tests.daemons import Daemon, start_daemon
+
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One tool result."""
+
+    text: str
+    is_error: bool
+    meta: dict[str, Any]
+
+
+@dataclass
+class Served:
+    """The running daemon and its state folder."""
+
+    daemon: Daemon
+    state: Path
+    _connection: http.client.HTTPConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=PATIENCE_S)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def state_dir(self) -> Path:
+        [manifest] = self.state.rglob("manifest.sqlite")
+        return manifest.parent
+
+    def admin(self, path: str) -> dict[str, Any]:
+        """GET below /admin with the local key."""
+        key = (self.state_dir / "local.key").read_text().strip()
+        path, _, query = path.partition("?")
+        self._connection.request(
+            "GET", f"/admin/{path}?{quote(query, safe='=&')}", headers={"Authorization": f"Bearer {key}"}
+        )
+        response = self._connection.getresponse()
+        body = response.read()
+        assert response.status == 200, body
+        return json.loads(body)
+
+    def rpc(self, method: str, params: dict[str, Any] | None = None, path: str = "/mcp") -> dict[str, Any]:
+        """One JSON-RPC request with the token; the whole reply."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}})
+        headers = {
+            "Authorization": f"Bearer {self.daemon.token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        self._connection.request("POST", path, body.encode(), headers)
+        response = self._connection.getresponse()
+        text = response.read()
+        assert response.status == 200, text
+        return json.loads(text)
+
+    def call(self, tool: str, **arguments: Any) -> Answer:
+        """tools/call, its one text block."""
+        result = self.rpc("tools/call", {"name": tool, "arguments": arguments})["result"]
+        [block] = result["content"]
+        return Answer(block["text"], bool(result.get("isError")), result.get("_meta") or {})
+
+    def settled(self) -> dict[str, Any]:
+        """The status once nothing is queued."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not (status := self.admin("status"))["settled"]:
+            assert time.monotonic() < give_up, status
+            self.admin(f"status?after={status['generation']}&wait_s=0.2")
+        return status
+
+    @cached_property
+    def listed(self) -> list[str]:
+        """All paths of list_notes, as printed."""
+        paths: list[str] = []
+        while True:
+            lines = self.call("list_notes", limit=1000, offset=len(paths)).text.split("\n")
+            page = [line for line in lines[1:] if not line.startswith(("More notes:", "[Result cut"))]
+            paths += page
+            if not lines[-1].startswith(("More notes:", "[Result cut")):
+                return paths
+
+    @cached_property
+    def skipped(self) -> dict[str, str]:
+        """Reasons by path."""
+        return {row["path"]: row["reason"] for row in self.admin("status")["skipped"]}
+
+    def found(self, query: str) -> list[str]:
+        """Paths of search_notes."""
+        lines = self.call("search_notes", query=query, limit=100).text.split("\n")[1:]
+        return [line for line in lines if not line.startswith(("  ", "["))]
+
+    def chunks(self, path: str) -> list[str]:
+        """Texts of a note's chunks as indexed."""
+        with closing(ManifestReader(self.state_dir / "manifest.sqlite")) as reader:
+            return {name: texts for name, _, texts in reader.contents()}[path]
+
+    def contents(self) -> list[tuple[str, str, list[str]]]:
+        """The whole index, comparable."""
+        with closing(ManifestReader(self.state_dir / "manifest.sqlite")) as reader:
+            return reader.contents()
+
+    def embedded(self, path: str) -> list[str]:
+        """Texts of a note that would go to an embedder."""
+        with closing(ManifestReader(self.state_dir / "manifest.sqlite")) as reader:
+            return reader.embeddable_texts(path)
+
+    def log_has_only_whole_lines(self) -> bool:
+        """No name forged a line: each begins as the log's lines do."""
+        lines = self.daemon.stderr().split("\n")
+        return not [line for line in lines if line.startswith("line.md")]
+
+    def every_file_is_accounted_for(self, vault: Path) -> None:
+        """Files on disk = indexed + skipped with a reason, and the list shows the indexed ones."""
+        status = self.settled()
+        with closing(ManifestReader(self.state_dir / "manifest.sqlite")) as reader:
+            indexed = {path for path, _, _ in reader.contents()}
+        skipped = {row["path"]: row["reason"] for row in status["skipped"]}
+        assert all(skipped.values())
+        assert on_disk(vault) == indexed | set(skipped)
+        assert not indexed & set(skipped)
+        assert status["notes"]["keyword"] == len(indexed)
+
+
+def on_disk(vault: Path) -> set[str]:
+    """Every entry with the name of a note outside hidden folders, by a walk of our own."""
+    found: set[str] = set()
+    for folder, names, files in os.walk(vault, followlinks=False):
+        names[:] = [name for name in names if not is_hidden(name)]
+        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
+        for name in [*files, *links]:
+            if is_note_name(name) and not is_hidden(name):
+                found.add(os.path.relpath(os.path.join(folder, name), vault))
+    return found
+
+
+@contextmanager
+def serve(vault: Path, state: Path) -> Iterator[Served]:
+    """Serve `vault` and wait until it is indexed."""
+    daemon = start_daemon(vault, state)
+    served = Served(daemon, state)
+    try:
+        served.settled()
+        yield served
+    finally:
+        served.close()
+        daemon.stop()

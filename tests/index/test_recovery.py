@@ -1,0 +1,149 @@
+"""Caches that are lost, old or foreign are brought back to what the manifest holds, without a note being lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sidecar.index.manifest import Manifest, ManifestReader
+from tests.index.vaults import opened, ranked
+
+WORDS = [f"word{number}" for number in range(60)]
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    for number, word in enumerate(WORDS):
+        (folder / f"Note {number}.md").write_text(f"# Note {number}\n\nIt holds {word}.\n")
+    return folder
+
+
+async def finds_every_word(vault: Path, state: Path, words: list[str] = WORDS) -> None:
+    async with opened(vault, state) as corpus:
+        for number, word in enumerate(words):
+            assert await ranked(corpus, word) == [f"Note {number}.md"], word
+
+
+def remove_snapshot(state: Path) -> None:
+    (state / "bm25.snap").unlink(missing_ok=True)
+
+
+def remove_log(state: Path) -> None:
+    (state / "bm25.log").unlink(missing_ok=True)
+
+
+def scramble(name: str):
+    def damage(state: Path) -> None:
+        path = state / name
+        if path.exists():
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2 :] = bytes(255 - byte for byte in data[len(data) // 2 :])
+            path.write_bytes(data)
+
+    damage.__name__ = f"scramble {name}"
+    return damage
+
+
+def truncate(name: str):
+    def damage(state: Path) -> None:
+        path = state / name
+        if path.exists():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+
+    damage.__name__ = f"truncate {name}"
+    return damage
+
+
+def empty(name: str):
+    def damage(state: Path) -> None:
+        (state / name).write_bytes(b"")
+
+    damage.__name__ = f"empty {name}"
+    return damage
+
+
+DAMAGES = [
+    remove_snapshot,
+    remove_log,
+    *(damage(name) for name in ("bm25.snap", "bm25.log") for damage in (scramble, truncate, empty)),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+async def test_a_lost_or_damaged_keyword_cache_is_made_again(vault: Path, tmp_path: Path, damage) -> None:
+    state = tmp_path / "state"
+    await finds_every_word(vault, state)
+    (vault / "Note 0.md").write_text("# Note 0\n\nIt holds somethingelse.\n")  # so that the log has records
+    await finds_every_word(vault, state, ["somethingelse", *WORDS[1:]])
+    damage(state)
+    await finds_every_word(vault, state, ["somethingelse", *WORDS[1:]])
+
+
+async def test_an_older_keyword_cache_is_brought_up_to_date(vault: Path, tmp_path: Path) -> None:
+    state, old = tmp_path / "state", tmp_path / "old"
+    await finds_every_word(vault, state)
+    old.mkdir()
+    for file in state.glob("bm25.*"):
+        shutil.copy2(file, old)
+    (vault / "Note 0.md").write_text("# Note 0\n\nIt holds somethingelse.\n")
+    await finds_every_word(vault, state, ["somethingelse", *WORDS[1:]])
+    for file in old.iterdir():
+        shutil.copy2(file, state)
+    await finds_every_word(vault, state, ["somethingelse", *WORDS[1:]])
+    async with opened(vault, state) as corpus:
+        assert await ranked(corpus, "word0") == []
+
+
+async def test_a_keyword_cache_that_is_ahead_of_the_manifest_is_dropped(vault: Path, tmp_path: Path) -> None:
+    """As after a power loss that took the manifest's newest rows: their ids are given out again."""
+    state, early = tmp_path / "state", tmp_path / "early"
+    async with opened(vault, state):
+        pass
+    shutil.copytree(state, early)
+    for number in range(60, 90):
+        (vault / f"Note {number}.md").write_text("later")
+    async with opened(vault, state):
+        pass
+    for file in state.glob("manifest.sqlite*"):
+        file.unlink()
+    for file in early.glob("manifest.sqlite*"):
+        shutil.copy2(file, state)
+    for number in range(60, 90):
+        (vault / f"Note {number}.md").unlink()
+    await finds_every_word(vault, state)
+    async with opened(vault, state) as corpus:
+        assert await ranked(corpus, "later") == []
+
+
+@pytest.mark.parametrize("damage", [scramble, truncate, empty], ids=lambda damage: damage.__name__)
+async def test_a_damaged_manifest_is_set_aside_and_made_again(vault: Path, tmp_path: Path, damage) -> None:
+    state = tmp_path / "state"
+    await finds_every_word(vault, state)
+    for name in ("manifest.sqlite-wal", "manifest.sqlite-shm"):
+        (state / name).unlink(missing_ok=True)
+    path = state / "manifest.sqlite"
+    if damage is scramble:  # the header: SQLite must refuse it
+        path.write_bytes(b"not a database, whatever it says" + path.read_bytes()[32:])
+    else:
+        damage(path.name)(state)
+    await finds_every_word(vault, state)
+
+
+def test_another_layout_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE notes (x)")
+        db.execute("PRAGMA user_version = 99")
+        db.commit()
+    manifest = Manifest(path)
+    assert manifest.problem and "layout 99" in manifest.problem
+    assert (tmp_path / "manifest.sqlite.damaged").exists()
+    with closing(ManifestReader(path)) as reader:
+        assert reader.contents() == []
+    manifest.close()

@@ -1,0 +1,60 @@
+"""A real corpus over a real folder, and ways to wait for it without sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sidecar.index.corpus import Corpus, open_corpus
+
+PATIENCE_S = 30.0
+
+
+@asynccontextmanager
+async def opened(vault: Path, state: Path) -> AsyncIterator[Corpus]:
+    """The corpus of `vault`, after its first scan was worked off."""
+    state.mkdir(exist_ok=True)
+    async with open_corpus(
+        vault, state, max_note_bytes=32 << 20, other_devices=False, on_progress=lambda progress: None
+    ) as corpus:
+        await settled(corpus)
+        yield corpus
+
+
+async def settled(corpus: Corpus) -> None:
+    """Wait until nothing is queued and nothing runs."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await corpus.status()).settled:
+            await asyncio.sleep(0.005)
+
+
+async def until(corpus: Corpus, holds: Callable[[], bool]) -> None:
+    """Wait for the first generation at which `holds` is true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            generation = corpus.generation
+            if holds():
+                return
+            await corpus.wait_beyond(generation)
+
+
+async def found(corpus: Corpus, query: str) -> list[str]:
+    """Paths the plain-text search finds."""
+    return [hit.path for hit in (await corpus.search_text(query, 100)).hits]
+
+
+async def ranked(corpus: Corpus, query: str) -> list[str]:
+    """Paths the keyword search ranks."""
+    return [hit.path for hit in (await corpus.search(query, 100)).hits]
+
+
+async def until_found(corpus: Corpus, query: str, paths: list[str]) -> None:
+    """Wait until the three views agree: names, plain-text search and ranked search all say exactly `paths`."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            generation = corpus.generation
+            if await found(corpus, query) == sorted(paths):
+                return
+            await corpus.wait_beyond(generation)

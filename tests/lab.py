@@ -1,0 +1,290 @@
+"""A small fixed surface, and a listener around it on a real socket: what web and protocol tests run against."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from mcp.server.lowlevel import Server
+from pydantic import Field
+
+from sidecar.arguments import Shape
+from sidecar.bridge import identity
+from sidecar.bridge.token import Caller, Keys
+from sidecar.contract import Surface, Text, Tool, single
+from sidecar.errors import NotFound
+from sidecar.protocol.http import McpPath
+from sidecar.protocol.server import build_server
+from sidecar.services.core import Core
+from sidecar.web.admin import AdminActions, Facts, Mode
+from sidecar.web.app import App, Limits, build_app
+from sidecar.web.listener import Listener, bind
+
+PATIENCE_S = 20.0
+T = TypeVar("T")
+SECRET_PATH = "/home/somebody/vault/Secret.md"
+INSTANCE = "0123456789abcdef"
+
+
+@dataclass
+class Lab:
+    """Stands where the services stand; the lab's tools work on it."""
+
+    gate_open: bool = False
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    leave: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: int = 0
+
+    @property
+    def core(self) -> Core:
+        return cast("Core", self)
+
+
+def lab_of(core: Core) -> Lab:
+    """The lab behind the facade."""
+    return cast("Lab", core)
+
+
+class EchoArgs(Shape):
+    """echo"""
+
+    text: str = Field(description="What to say.")
+
+
+class AddArgs(Shape):
+    """add"""
+
+    a: int = Field(ge=0, le=100, description="A number.")
+    b: int = Field(1, ge=0, le=100, description="Another.")
+
+
+class Sum(Shape):
+    """Result of add."""
+
+    total: int
+    remark: str | None
+
+
+class NoArgs(Shape):
+    """For tools without arguments."""
+
+
+async def echo(core: Core, args: EchoArgs) -> Text:
+    lab_of(core).calls += 1
+    return Text(args.text, {"lab/length": len(args.text)})
+
+
+async def add(core: Core, args: AddArgs) -> Sum:
+    return Sum(total=args.a + args.b, remark=None)
+
+
+async def refuse(core: Core, args: NoArgs) -> Text:
+    raise NotFound("There is no note 'Plan.md'.")
+
+
+async def crash(core: Core, args: NoArgs) -> Text:
+    raise RuntimeError(f"cannot open {SECRET_PATH}")
+
+
+async def slow(core: Core, args: NoArgs) -> Text:
+    lab = lab_of(core)
+    lab.entered.set()
+    try:
+        await lab.leave.wait()
+    except asyncio.CancelledError:
+        lab.cancelled.set()
+        raise
+    return Text("done")
+
+
+async def large(core: Core, args: NoArgs) -> Text:
+    lab_of(core).calls += 1
+    return Text("x" * (8 << 20))
+
+
+def _gate(core: Core) -> bool:
+    return lab_of(core).gate_open
+
+
+SURFACE = Surface(
+    name="lab",
+    instructions="Tools for tests.",
+    tools=(
+        Tool("echo", "Say it back.", EchoArgs, None, echo),
+        Tool("add", "Add two numbers.", AddArgs, Sum, add),
+        Tool("refuse", "Always a tool error.", NoArgs, None, refuse),
+        Tool("crash", "Always a mistake.", NoArgs, None, crash),
+        Tool("slow", "Waits until it may go on.", NoArgs, None, slow, read_only=False),
+        Tool("large", "Eight megabytes.", NoArgs, None, large),
+        Tool("gated", "There while the gate is open.", EchoArgs, None, echo, offered=_gate),
+    ),
+)
+
+CLAMPING = Surface(
+    name="clamping",
+    instructions="Tools that clamp.",
+    tools=(Tool("add", "Add two numbers.", AddArgs, Sum, add),),
+    numbers="clamp",
+)
+
+
+@dataclass
+class Running:
+    """The listener and everything a test turns on it."""
+
+    lab: Lab
+    app: App
+    port: int
+    token: str
+    local_key: bytes
+    keys: Keys
+    mounts: dict[str, McpPath]
+    server: Server[Any]
+    refused: list[tuple[str, int, str]]
+    served: list[tuple[Caller, str]]
+    asked: list[tuple[Any, ...]]
+    loop: asyncio.AbstractEventLoop
+    listener: Listener
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def rotate(self) -> str:
+        """Replace the token as the daemon does; the new one. To be called on the loop."""
+        new = secrets.token_urlsafe(40)
+        self.keys.replace(new)
+        self.app.token_changed()
+        return new
+
+    def on_loop(self, call: Callable[[], T]) -> T:
+        """Run `call` in the listener's thread and wait for it."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(call())
+            except BaseException as failed:
+                done.set_exception(failed)
+
+        self.loop.call_soon_threadsafe(run)
+        return done.result(PATIENCE_S)
+
+
+@asynccontextmanager
+async def running(
+    *,
+    limits: Limits | None = None,
+    allowed_origins: tuple[str, ...] = ("app://obsidian.md",),
+    most_connections: int | None = None,
+    ping_after_s: float = 15.0,
+) -> AsyncGenerator[Running]:
+    """The lab surface, served. Leave the block in the task that entered it."""
+    lab = Lab()
+    token, local_key = secrets.token_urlsafe(40), secrets.token_urlsafe(40).encode()
+    keys = Keys(token, local_key)
+    sock = bind(0)
+    port: int = sock.getsockname()[1]
+    server = build_server(single(SURFACE), lab.core)
+    mounts = {"/mcp": McpPath(server, ping_after_s=ping_after_s)}
+    mounts["/mcp/clamping"] = McpPath(build_server(single(CLAMPING), lab.core))
+    refused: list[tuple[str, int, str]] = []
+    served: list[tuple[Caller, str]] = []
+    asked: list[tuple[Any, ...]] = []
+    app = build_app(
+        port=port,
+        keys=keys,
+        mounts=mounts,
+        prove=lambda nonce, port: identity.prove(local_key, nonce, port, INSTANCE),
+        instance=INSTANCE,
+        admin=_actions(asked),
+        allowed_origins=allowed_origins,
+        limits=limits or Limits(),
+        on_refused=lambda *facts: refused.append(facts),
+        on_served=lambda *facts: served.append(facts),
+    )
+    async with Listener(app, sock, most_connections=most_connections) as listener:
+        yield Running(
+            lab=lab,
+            app=app,
+            port=port,
+            token=token,
+            local_key=local_key,
+            keys=keys,
+            mounts=mounts,
+            server=server,
+            refused=refused,
+            served=served,
+            asked=asked,
+            loop=asyncio.get_running_loop(),
+            listener=listener,
+        )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for things that announce themselves to nobody."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@contextmanager
+def in_thread(**options: Any) -> Generator[Running]:
+    """`running`, in a thread with a loop of its own, for tests that speak over blocking sockets."""
+    ready: Future[tuple[Running, asyncio.Event]] = Future()
+
+    async def own() -> None:
+        try:
+            async with running(**options) as lab:
+                end = asyncio.Event()
+                ready.set_result((lab, end))
+                await end.wait()
+        except BaseException as failed:
+            if ready.done():
+                raise
+            ready.set_exception(failed)
+
+    thread = threading.Thread(target=lambda: asyncio.run(own()))
+    thread.start()
+    lab, end = ready.result(PATIENCE_S)
+    try:
+        yield lab
+    finally:
+        lab.loop.call_soon_threadsafe(end.set)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def _actions(asked: list[tuple[Any, ...]]) -> AdminActions:
+    async def status() -> Facts:
+        asked.append(("status",))
+        return {"phase": "ready"}
+
+    async def wait(after: int, within_s: float) -> Facts:
+        asked.append(("wait", after, within_s))
+        return {}
+
+    async def search(query: str, k: int, mode: Mode) -> Facts:
+        asked.append(("search", query, k, mode))
+        if query == "missing":
+            raise NotFound("There is nothing.")
+        return {"results": []}
+
+    async def stop() -> Facts:
+        asked.append(("stop",))
+        return {"stopping": True}
+
+    async def rebuild() -> Mapping[str, Any]:
+        asked.append(("rebuild",))
+        return {"rebuilding": True}
+
+    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait)

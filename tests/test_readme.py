@@ -1,0 +1,322 @@
+"""README and demo vault against the code: names, defaults, limits and codes are read from both and compared."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+import unicodedata
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from pydantic import BaseModel
+
+import sidecar.web
+from sidecar.arguments import Query, schema_of
+from sidecar.bridge import ports
+from sidecar.cli.parser import build_parser
+from sidecar.config import Config
+from sidecar.contract import Tool
+from sidecar.errors import SidecarError
+from sidecar.index import indexer, literal
+from sidecar.protocol import json_body
+from sidecar.surfaces import SURFACES
+from sidecar.surfaces.notes.tools import MOST_CHARS
+from sidecar.vault import frontmatter, markdown, paths
+from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
+from sidecar.vault.notes import parse_note
+from sidecar.vault.paths import VaultPath, is_note_name
+from sidecar.web.answers import Refusal, not_allowed
+from sidecar.web.app import Limits
+from sidecar.web.connections import Deadlines
+
+ROOT = Path(__file__).parent.parent
+DEMO_VAULT = ROOT / "scripts" / "demo-vault"
+README = (ROOT / "README.md").read_text("utf-8")
+
+NOWHERE = "Seed swap list"
+"""The one link of the demo vault that leads nowhere, on purpose: every real vault has some."""
+
+Row = list[str]
+
+
+def section(title: str) -> str:
+    """README's text below a heading, down to the next one of the same or a higher level."""
+    heading = re.search(rf"^(#+) {re.escape(title)}\n", README, re.MULTILINE)
+    assert heading, f"README has no section {title!r}"
+    rest = README[heading.end() :]
+    end = re.search(rf"^#{{1,{len(heading[1])}}} ", rest, re.MULTILINE)
+    return rest[: end.start()] if end else rest
+
+
+def tables(text: str) -> list[list[Row]]:
+    """The tables in a text, each as its rows; the first row is the head."""
+    found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "|---" not in line]
+        for table in found
+    ]
+
+
+def table(title: str, *head: str) -> list[Row]:
+    """The rows of the one table of a section that has this head."""
+    (rows,) = [rows for rows in tables(section(title)) if tuple(rows[0]) == head]
+    return rows[1:]
+
+
+def in_code(cell: str) -> str:
+    """What stands between backticks at the start of a cell."""
+    found = re.match(r"`([^`]+)`", cell)
+    assert found, f"{cell!r} does not begin with a name in backticks"
+    return found[1]
+
+
+# tools
+
+
+def test_readme_lists_exactly_the_tools_there_are() -> None:
+    listed = [in_code(row[0]) for row in table("Tools", "name", "arguments", "what it does")]
+    assert listed == [tool.name for surface in SURFACES for tool in surface.tools]
+
+
+@pytest.mark.parametrize("tool", [tool for surface in SURFACES for tool in surface.tools], ids=lambda tool: tool.name)
+def test_readme_gives_a_tools_arguments_with_their_ranges_and_defaults(tool: Tool) -> None:
+    (row,) = [row for row in table("Tools", "name", "arguments", "what it does") if in_code(row[0]) == tool.name]
+    properties = schema_of(tool.args)["properties"]
+    assert re.findall(r"`([a-z_]+)`", row[1]) == list(properties)
+    for name, spec in properties.items():
+        if spec["type"] == "integer" and "maximum" in spec:
+            assert f"`{name}` {spec['minimum']:,} to {spec['maximum']:,} ({spec['default']:,})" in row[1]
+        elif spec["type"] == "integer":
+            assert f"`{name}` from {spec['minimum']:,} ({spec['default']:,})" in row[1]
+
+
+def test_readme_gives_the_addresses_of_all_surfaces() -> None:
+    rows = table("Two addresses", "address", "serves")
+    assert [in_code(row[0]) for row in rows] == ["/mcp", *(f"/mcp/{surface.name}" for surface in SURFACES)]
+
+
+# commands
+
+
+def leaves(parser: ArgumentParser, name: str = "vault-sidecar") -> Iterator[tuple[str, ArgumentParser]]:
+    """Every command that does something, by its words."""
+    groups = [action for action in parser._actions if isinstance(action, _SubParsersAction)]
+    if not groups:
+        yield name, parser
+    for group in groups:
+        for word, inner in group.choices.items():
+            yield from leaves(inner, f"{name} {word}")
+
+
+LEAVES = list(leaves(build_parser()))
+
+
+def words_of(command: str) -> str:
+    """`vault-sidecar token show [--json]` without its arguments."""
+    return " ".join(re.match(r"[a-z-]+(?: [a-z][a-z-]*)*", command)[0].split())
+
+
+def test_readme_lists_exactly_the_commands_there_are() -> None:
+    listed = {words_of(in_code(row[0])) for row in table("Commands", "command", "does")}
+    assert listed == {name for name, _ in LEAVES}
+
+
+@pytest.mark.parametrize(("name", "parser"), LEAVES, ids=[name for name, _ in LEAVES])
+def test_readme_gives_a_commands_own_options(name: str, parser: ArgumentParser) -> None:
+    (command,) = [c for row in table("Commands", "command", "does") if words_of(c := in_code(row[0])) == name]
+    known = {option for action in parser._actions for option in action.option_strings}
+    common = {"-h", "--help", "--vault", "--state"}
+    assert common <= known
+    assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", command)) == known - common
+
+
+def test_the_scripts_readme_names_can_be_run() -> None:
+    named = set(re.findall(r"\bscripts/([a-z]+)\b(?!-)", README))
+    assert {"serve", "test", "check", "bench", "lock"} <= named
+    for name in named:
+        assert os.access(ROOT / "scripts" / name, os.X_OK), name
+
+
+# settings
+
+
+def settings() -> dict[str, object]:
+    """`section.key` of every setting, with its default."""
+    found: dict[str, object] = {}
+    for name, part in Config.model_fields.items():
+        assert isinstance(part.annotation, type) and issubclass(part.annotation, BaseModel)
+        found |= {f"{name}.{key}": known.default for key, known in part.annotation.model_fields.items()}
+    return found
+
+
+def test_readme_lists_exactly_the_settings_there_are_with_their_defaults() -> None:
+    listed = {in_code(row[0]): row[1].strip("`") for row in table("Settings", "setting", "default", "meaning")}
+    known = {key: "none" if value is None else json.dumps(value) for key, value in settings().items()}
+    assert listed == known
+
+
+def test_every_setting_named_anywhere_in_readme_exists() -> None:
+    parts = "|".join(Config.model_fields)
+    named = set(re.findall(rf"`((?:{parts})\.[a-z_]+)`", README))
+    assert named <= set(settings()) | {"config.toml"}
+    variables = set(re.findall(r"VAULT_SIDECAR_[A-Z_]+", README))
+    own = {"VAULT_SIDECAR_VAULT", "VAULT_SIDECAR_STATE", "VAULT_SIDECAR_CORPORA", "VAULT_SIDECAR_"}
+    assert variables - own <= {f"VAULT_SIDECAR_{key.replace('.', '_')}".upper() for key in settings()}
+
+
+# errors
+
+
+def kinds(base: type[SidecarError] = SidecarError) -> Iterator[type[SidecarError]]:
+    """Every error class, also those defined beside the code that raises them."""
+    yield base
+    for kind in base.__subclasses__():
+        yield from kinds(kind)
+
+
+def modules_of(package: str) -> Iterator[object]:
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
+        yield importlib.import_module(found.name)
+
+
+def test_readme_lists_exactly_the_error_codes_with_status_and_exit_code() -> None:
+    listed = {
+        in_code(row[0]): (int(row[2]), int(row[3])) for row in table("Errors", "code", "when", "status", "exit code")
+    }
+    assert listed == {kind.code: (kind.status, kind.exit_code) for kind in kinds()}
+
+
+def test_readme_lists_exactly_the_refusals_of_the_http_server() -> None:
+    listed = {(in_code(row[0]), int(row[2])) for row in table("Errors", "code", "when", "status")}
+    refusals = [value for module in modules_of(sidecar.web.__name__) for value in vars(module).values()]
+    found = {(value.code, value.status) for value in refusals if isinstance(value, Refusal)}
+    never = not_allowed(frozenset())
+    assert listed == found | {(never.code, never.status)}
+
+
+def test_readme_gives_the_exit_codes_that_the_commands_print() -> None:
+    printed = build_parser().epilog
+    assert printed is not None
+    codes = [part.split(" ", 1)[0] for part in printed.removeprefix("exit codes: ").split(", ")]
+    sentence = re.search(r"^Exit codes: (.*)\.$", section("Commands"), re.MULTILINE)
+    assert sentence
+    assert [part.split(" ", 1)[0] for part in sentence[1].split(", ")] == codes
+    assert {str(kind.exit_code) for kind in kinds()} <= set(codes)
+
+
+# limits
+
+_QUERY = Query.__metadata__[0]
+
+
+@pytest.mark.parametrize(
+    ("what", "limits"),
+    [
+        ("size of a note", [settings()["index.max_note_mib"]]),
+        ("frontmatter that is read", [frontmatter.MAX_BYTES // 1024]),
+        ("tags, links of one note", [markdown.MAX_TAGS]),
+        ("path", [paths.MAX_PATH_BYTES, paths.MAX_SEGMENT_BYTES, paths.MAX_SEGMENTS]),
+        ("query", [_QUERY.min_length, _QUERY.max_length]),
+        ("notes in one `search_notes` answer", [literal.EXCERPT_LINES, literal.EXCERPT_CHARS]),
+        ("any other text answer", [MOST_CHARS]),
+        ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
+        ("time until a connection has brought a valid token", [Deadlines().first_s]),
+        ("time for a request body", [Deadlines().body_s]),
+        ("time that a client may leave an answer unread", [Deadlines().unread_s]),
+        ("scan for missed changes", [indexer.SCAN_EVERY_S / 60]),
+    ],
+)
+def test_readme_gives_the_limits_that_hold(what: str, limits: list[float]) -> None:
+    (row,) = [row for row in table("Limits", "what", "limit") if row[0] == what]
+    given = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", row[1])}
+    assert set(map(float, limits)) <= given
+
+
+def test_readme_names_the_first_port() -> None:
+    assert str(ports.FIRST_PORT) in section("Settings")
+    assert f"http://127.0.0.1:{ports.FIRST_PORT}/mcp" in section("Connecting a client")
+
+
+def test_the_files_readme_links_to_exist() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+# demo vault
+
+
+def demo_notes() -> dict[str, str]:
+    """Path without suffix to text, both NFC."""
+    found = (path for path in sorted(DEMO_VAULT.rglob("*")) if is_note_name(path.name))
+    return {nfc(path.relative_to(DEMO_VAULT).as_posix()[:-3]): nfc(path.read_text("utf-8")) for path in found}
+
+
+def nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def headings(text: str) -> set[str]:
+    return {line.lstrip("#").strip() for line in without_code(text).splitlines() if re.match(r"#{1,6} ", line)}
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def wikilinks(text: str) -> Iterable[tuple[str, str]]:
+    """(note, heading or "") of every wikilink and embed."""
+    for inner in re.findall(r"\[\[([^\[\]\n]+)\]\]", without_code(text)):
+        note, _, heading = inner.partition("|")[0].partition("#")
+        yield note, heading
+
+
+def test_every_wikilink_of_the_demo_vault_resolves_but_one() -> None:
+    notes = {path: text for path, text in demo_notes().items() if not path.startswith("Templates/")}
+    by_name: dict[str, list[str]] = {}
+    for path in notes:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    assert all(len(same) == 1 for same in by_name.values()), "two notes of one name make links ambiguous"
+    lost = []
+    for path, text in notes.items():
+        for target, heading in wikilinks(text):
+            place = target if target in notes else by_name.get(target, [""])[0]
+            if not place or (heading and heading not in headings(notes[place])):
+                lost.append((path, target, heading))
+    assert [target for _, target, _ in lost] == [NOWHERE], lost
+
+
+def test_every_markdown_link_of_the_demo_vault_resolves() -> None:
+    links = 0
+    for path, text in demo_notes().items():
+        for target in re.findall(r"\]\((?!\w+:)([^()]+\.md)\)", without_code(text)):
+            links += 1
+            assert (DEMO_VAULT / path).parent.joinpath(unquote(target)).resolve().is_file(), (path, target)
+    assert links
+
+
+def test_the_notes_of_the_demo_vault_are_read_without_a_warning() -> None:
+    rules = IgnoreRules.parse((DEMO_VAULT / IGNORE_FILE).read_text("utf-8"))
+    seen = {"kp": 0, "curio": 0, "path": 0}
+    for file in DEMO_VAULT.rglob("*"):
+        path = VaultPath.found(file.relative_to(DEMO_VAULT).as_posix()) if is_note_name(file.name) else None
+        if path is None or rules.ignores(path, is_folder=False):
+            continue
+        note = parse_note(path, file.read_bytes())
+        assert not note.warnings, (path.text, note.warnings)
+        assert note.tags or path.name == "PRINTER.MD", path.text
+        seen[note.note_id.partition(":")[0]] += 1
+    assert seen["kp"] == seen["curio"] == 1
+    assert seen["path"] > 20
+
+
+def test_the_demo_vault_keeps_its_templates_out_of_the_index() -> None:
+    rules = IgnoreRules.parse((DEMO_VAULT / IGNORE_FILE).read_text("utf-8"))
+    templates = [path for path in demo_notes() if path.startswith("Templates/")]
+    assert templates
+    assert all(rules.ignores(VaultPath(f"{path}.md"), is_folder=False) for path in templates)
