@@ -36,6 +36,7 @@ ShapeT = TypeVar("ShapeT", bound=Shape)
 def schema_of(shape: type[Shape]) -> dict[str, Any]:
     """The JSON schema of a shape, self-contained: no `$ref`, no generated titles. Do not change the returned value."""
     raw = shape.model_json_schema()
+    raw.pop("description", None)  # the docstring is for us; a tool has a description of its own
     return cast("dict[str, Any]", _inline(raw, raw.get("$defs", {})))
 
 
@@ -52,7 +53,7 @@ def _inline(node: Any, defs: dict[str, Any], *, names: bool = False) -> Any:
     return {
         key: _inline(value, defs, names=not names and key == "properties")
         for key, value in found.items()
-        if names or key not in ("$defs", "title") and not (key == "description" and value == "")
+        if names or (key not in ("$defs", "title") and not (key == "description" and value == ""))
     }
 
 

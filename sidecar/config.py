@@ -157,24 +157,41 @@ def load(sources: Iterable[Source], *, surfaces: Collection[str] | None = None) 
     return Config.model_validate(merged)
 
 
-def from_environment(environ: Mapping[str, str]) -> Source:
+def from_environment(environ: Mapping[str, str], *, tokens: Collection[str] = ()) -> Source:
     """The settings among environment variables `VAULT_SIDECAR_<SECTION>_<KEY>`; lists are comma-separated.
 
-    A variable with our prefix that begins with no section name isn't ours to
-    judge (`VAULT_SIDECAR_VAULT`, `VAULT_SIDECAR_STATE`); one that does must be known.
+    A variable with our prefix that begins with a section name must be known.
+    One that doesn't isn't ours to judge (`VAULT_SIDECAR_VAULT`, `VAULT_SIDECAR_STATE`),
+    unless it is almost a setting. A variable that holds the token is named by
+    its owner: here, or in a file that is weaker (`tokens`).
 
     Raises:
-        BadConfig: no such key, or the text is no value of its type.
+        BadConfig: almost a setting. What else is wrong is found by `load`.
     """
     values: dict[str, dict[str, Any]] = {}
     keys: dict[tuple[str, str], str] = {}
+    named = {*tokens, environ.get(f"{ENVIRONMENT_PREFIX}HTTP_BEARER_TOKEN_ENV")}
     for variable, text in sorted(environ.items()):
-        section, _, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("_")
-        if not variable.startswith(ENVIRONMENT_PREFIX) or section not in Config.model_fields:
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        section, _, key = name.partition("_")
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in named:
+            continue
+        if section not in Config.model_fields:
+            _refuse_near_miss(variable, name)
             continue
         keys[section, key] = variable
         values.setdefault(section, {})[key] = _from_text(section, key, text)
     return Source("the environment", values, keys)
+
+
+def _refuse_near_miss(variable: str, name: str) -> None:
+    """Silently passed over, a misspelled section would seem to have been obeyed."""
+    spelled = {"_".join(pair): pair for section in Config.model_fields for pair in _settings(section)}
+    close = difflib.get_close_matches(name, spelled, n=1, cutoff=0.8)
+    meant = spelled[close[0]] if close else _nearest_setting("", name)
+    if meant:
+        meant_variable = f"{ENVIRONMENT_PREFIX}{'_'.join(meant)}".upper()
+        raise BadConfig(f"the environment: {variable} is not a known setting; did you mean {meant_variable}?")
 
 
 def _from_text(section: str, key: str, text: str) -> Any:

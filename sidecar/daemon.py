@@ -237,7 +237,7 @@ def _admin(corpus: Corpus, options: ServeOptions, running: Running, port: int, v
         corpus.rebuild()
         return {"rebuilding": True, "generation": corpus.generation}
 
-    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild)
+    return AdminActions(status=status, wait=wait, search=search, stop=stop, rebuild=rebuild)
 
 
 async def run_daemon(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -112,14 +112,22 @@ class Daemon:
 
 
 def start_daemon(
-    vault: Path, state: Path, *args: str, token: str | None = None, env: Mapping[str, str] | None = None
+    vault: Path,
+    state: Path,
+    *args: str,
+    token: str | None = None,
+    env: Mapping[str, str] | None = None,
+    under: Sequence[str] = (),
 ) -> Daemon:
-    """`python -m sidecar serve` on a random port, once it listens. Ends with `stop` or `kill`."""
+    """`python -m sidecar serve` on a random port, once it listens. Ends with `stop` or `kill`.
+
+    `under`: a command that runs another one in its own place, such as one that takes rights away.
+    """
     token = token or secrets.token_urlsafe(40)
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read as long as the daemon is looked at
     port = () if "--port" in args else ("--port", "0")
     process = subprocess.Popen(
-        [sys.executable, "-m", "sidecar", "serve", "--vault", str(vault), "--state", str(state), *port, *args],
+        [*under, sys.executable, "-m", "sidecar", "serve", "--vault", str(vault), "--state", str(state), *port, *args],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests import wire
 from tests.lab import Running
@@ -32,7 +32,7 @@ def modern(lab: Running, method: str, params: dict[str, Any] | None = None, **he
     return wire.post(lab.port, lab.token, wire.call(method, params), **{k: v for k, v in sent.items() if v})
 
 
-def listening(lab: Running, http: httpx.AsyncClient, token: str) -> AbstractAsyncContextManager[httpx.Response]:
+def listening(lab: Running, http: httpx2.AsyncClient, token: str) -> AbstractAsyncContextManager[httpx2.Response]:
     """A subscriptions/listen request, as a stream."""
     body = wire.call("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE})
     headers = wire.mcp_headers(lab.port, token)

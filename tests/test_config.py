@@ -147,6 +147,9 @@ def test_environment_variables_become_settings_of_their_type() -> None:
         ("HTTP_PRT", "1", "is not a known setting; did you mean VAULT_SIDECAR_HTTP_PORT?"),
         ("HTTP_HOST", "::", "is not a known setting; there are VAULT_SIDECAR_HTTP_PORT, VAULT_SIDECAR_HTTP_BEARER"),
         ("HTTP", "1", "is not a known setting"),
+        ("HTPP_PORT", "1", "is not a known setting; did you mean VAULT_SIDECAR_HTTP_PORT?"),
+        ("PORT", "2000", "is not a known setting; did you mean VAULT_SIDECAR_HTTP_PORT?"),
+        ("MAX_NOTE_MIB", "1", "is not a known setting; did you mean VAULT_SIDECAR_INDEX_MAX_NOTE_MIB?"),
         ("HTTP_PORT", "abc", "must be a whole number"),
         ("HTTP_PORT", "", "must be a whole number"),
         ("NOTES_OTHER_DEVICES", "maybe", "must be true or false"),
@@ -156,6 +159,21 @@ def test_a_variable_that_is_wrong_is_named_as_it_is_spelled(variable: str, text:
     with pytest.raises(BadConfig) as refused:
         load([from_environment({f"VAULT_SIDECAR_{variable}": text})])
     assert str(refused.value).startswith(f"the environment: VAULT_SIDECAR_{variable} {sentence}")
+
+
+@pytest.mark.parametrize("name", ["VAULT", "STATE", "CORPORA", "TOKEN", "HOST", "VECTORS_BACKEND", "X", ""])
+def test_a_variable_like_no_setting_is_left_alone(name: str) -> None:
+    assert load([from_environment({f"VAULT_SIDECAR_{name}": "x"})]) == Config()
+
+
+@pytest.mark.parametrize("name", ["VAULT_SIDECAR_HTTP_TOKEN", "VAULT_SIDECAR_BEARER_TOKEN"])
+def test_the_variable_that_holds_the_token_is_no_setting(name: str) -> None:
+    """Whatever it is called, and wherever it is named."""
+    with pytest.raises(BadConfig):
+        load([from_environment({name: "s3cr3t"})])
+    here = {name: "s3cr3t", "VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV": name}
+    assert load([from_environment(here)]).http.bearer_token_env == name
+    assert load([from_environment({name: "s3cr3t"}, tokens=[name])]) == Config()
 
 
 def test_a_token_put_in_the_wrong_place_is_not_echoed() -> None:

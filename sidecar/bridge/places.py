@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import sys
 import unicodedata
 from pathlib import Path
@@ -24,19 +25,24 @@ def state_dir_of(vault: Path, root: Path) -> Path:
     resolved = true_path(vault)
     name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", resolved.name))[:_NAME_LETTERS].strip(".-")
     digest = hashlib.sha256(os.fsencode(resolved)).hexdigest()[:_HASH_LETTERS]
-    return root.resolve() / f"{name or 'vault'}-{digest}"
+    return _resolved(root) / f"{name or 'vault'}-{digest}"
 
 
 def check_vault(vault: Path, *, home: Path) -> Path:
     """The resolved folder, if it may be served. Blocks.
 
     Raises:
-        BadConfig: it is missing, no folder, or holds far more than notes.
+        BadConfig: it is missing, out of reach, no folder, or holds far more than notes.
     """
     resolved = true_path(vault)
-    if not resolved.exists():
-        raise BadConfig(f"there is no folder {str(vault)!r} to serve; check the path, or whether its disk is mounted")
-    if not resolved.is_dir():
+    try:
+        mode = resolved.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        missing = f"there is no folder {str(vault)!r} to serve; check the path, or whether its disk is mounted"
+        raise BadConfig(missing) from error
+    except OSError as error:
+        raise BadConfig(f"{str(vault)!r} can't be looked at: {error.strerror}") from error
+    if not stat.S_ISDIR(mode):
         raise BadConfig(f"{str(vault)!r} is not a folder; name the folder that your editor opens as the vault")
     if resolved.parent == resolved:
         raise BadConfig("the root of the file system can't be a vault; name the folder that holds your notes")
@@ -61,8 +67,12 @@ def refuse_inside(state_dir: Path, vault: Path) -> None:
 
 
 def true_path(path: Path) -> Path:
-    """The path without links, spelled as the disk spells it. It need not exist."""
-    resolved = path.resolve()
+    """The path without links, spelled as the disk spells it. It need not exist. Blocks.
+
+    Raises:
+        BadConfig: it has no end.
+    """
+    resolved = _resolved(path)
     if sys.platform == "darwin" and resolved.is_dir():
         # the disk compares names without case there, and `resolve` keeps the case it was given
         import fcntl
@@ -74,6 +84,13 @@ def true_path(path: Path) -> Path:
             os.close(descriptor)
         return Path(os.fsdecode(found.rstrip(b"\0")))
     return resolved
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # newer versions of Python return such a path as it is
+        raise BadConfig(f"{str(path)!r} leads nowhere: a link in it leads back to itself") from error
 
 
 def _is_within(path: Path, folder: Path) -> bool:

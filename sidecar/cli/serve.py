@@ -24,8 +24,9 @@ def run(args: Namespace) -> int:
     """Serve until a signal or `stop` ends it; then the exit code is 0."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)  # until the daemon listens for them itself
+    # before its state folder is looked at: that of a home folder lies in it, and saying so would be no help
+    vault = check_vault(where.vault_of(args), home=Path.home())
     place = where.find(args)
-    vault = check_vault(place.vault, home=Path.home())
     config = where.load_config(place)
     variable = config.http.bearer_token_env
     # taken out of the environment, so that no child process inherits it

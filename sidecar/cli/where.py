@@ -31,10 +31,34 @@ def find(args: Namespace) -> Where:
     Raises:
         BadConfig: no vault is named and none is near, or its state would lie inside it.
     """
-    vault = _vault(args)
-    where = Where(true_path(vault), state_dir_of(vault, _state_root(args)))
+    vault = vault_of(args)
+    where = Where(vault, state_dir_of(vault, _state_root(args)))
     refuse_inside(where.state_dir, where.vault)
     return where
+
+
+def vault_of(args: Namespace) -> Path:
+    """The folder that is meant, without links; it need not exist. Blocks.
+
+    Raises:
+        BadConfig: no vault is named and none is near.
+    """
+    folder = getattr(args, "folder", None)
+    if folder and args.vault and true_path(_path(folder)) != true_path(_path(args.vault)):
+        raise BadConfig("two different vaults are named; name one")
+    named = args.vault or folder or os.environ.get("VAULT_SIDECAR_VAULT")
+    if named:
+        return true_path(_path(named))
+    try:
+        found = nearest_vault(Path.cwd())
+    except OSError:  # the present folder was deleted
+        found = None
+    if found is None:
+        raise BadConfig(
+            "which vault? Name its folder with --vault DIR or VAULT_SIDECAR_VAULT,"
+            " or run the command inside a folder that holds .obsidian"
+        )
+    return true_path(found)
 
 
 def load_config(where: Where, surfaces: Collection[str] | None = None) -> Config:
@@ -45,14 +69,13 @@ def load_config(where: Where, surfaces: Collection[str] | None = None) -> Config
     """
     from sidecar import config  # takes longer to import than most commands take
 
-    return config.load(
-        [
-            config.Source(settings.CONFIG_FILE, settings.read_config_file(where.state_dir)),
-            config.Source(settings.SETTINGS_FILE, settings.read_settings(where.state_dir)),
-            config.from_environment(os.environ),
-        ],
-        surfaces=surfaces,
-    )
+    files = [
+        config.Source(settings.CONFIG_FILE, settings.read_config_file(where.state_dir)),
+        config.Source(settings.SETTINGS_FILE, settings.read_settings(where.state_dir)),
+    ]
+    variable = config.load(files).http.bearer_token_env
+    environment = config.from_environment(os.environ, tokens=[variable] if variable else [])
+    return config.load([*files, environment], surfaces=surfaces)
 
 
 def token_variable(where: Where) -> str | None:
@@ -67,22 +90,6 @@ def token_variable(where: Where) -> str | None:
     )
     # where nothing mentions it, the settings need not be checked, which saves a short command most of its time
     return load_config(where).http.bearer_token_env if mentioned else None
-
-
-def _vault(args: Namespace) -> Path:
-    folder = getattr(args, "folder", None)
-    if folder and args.vault and true_path(_path(folder)) != true_path(_path(args.vault)):
-        raise BadConfig("two different vaults are named; name one")
-    named = args.vault or folder or os.environ.get("VAULT_SIDECAR_VAULT")
-    if named:
-        return _path(named)
-    found = nearest_vault(Path.cwd())
-    if found is None:
-        raise BadConfig(
-            "which vault? Name its folder with --vault DIR or VAULT_SIDECAR_VAULT,"
-            " or run the command inside a folder that holds .obsidian"
-        )
-    return found
 
 
 def _state_root(args: Namespace) -> Path:

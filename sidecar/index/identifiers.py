@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from sidecar.index.scripts import normal
+from sidecar.index.letters import normal
 
 _SEPARATORS = re.compile("[-._]+")
 _CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

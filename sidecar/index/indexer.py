@@ -136,13 +136,14 @@ class Indexer:
 
     async def run(self) -> None:
         """Work until cancelled. Run again after a failure, it reads its caches anew and scans."""
-        await self._lane.run(self._load)
-        self.problem = self.problem or self._live.problem
-        self._publish()
         try:
+            await self._lane.run(self._load)
+            self.problem = self._manifest.problem or self._live.problem
+            self._publish()
             while True:
                 await self._step()
         except Exception:
+            self.problem = "Indexing failed and begins again; the log holds the details."
             self._scan_due = True  # the paths of the failed batch are found again
             raise
 
@@ -240,8 +241,7 @@ class Indexer:
             self._rebuilding = False
             await self._lane.run(self._rebuild_keywords)
         if self.phase is not Phase.READY and self.named.is_set():  # before the first scan nothing is known
-            if self.phase is not Phase.OPENING:
-                self.problem = self._manifest.problem or self._live.problem
+            self.problem = self._manifest.problem or self._live.problem
             self._set_phase(Phase.READY)
         self._wake.clear()
         await self._lane.run(self._tidy)

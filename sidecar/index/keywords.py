@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingTypeStubs]  # the library has none
 
 from sidecar.index.postings import LARGEST_COUNT, Int64, Segment, UInt32, build, empty, merge
+from sidecar.index.scoring import Floats, best, gains
 
-Floats = NDArray[np.float64]
 Idf = Literal["plus", "okapi"]
 
 # Measured with scripts/bench quality: K1 0.9 to 1.5 and B 0.5 to 0.9 differ by .001 in the mean of nine sets.
@@ -30,12 +29,17 @@ K1 = 1.2
 B = 0.75
 EPSILON = 0.25  # rank-bm25's share of the mean idf for words in more than half of the documents; used by "okapi" only
 
-_UNSORTED_DOCUMENTS = 4096  # added documents wait for the next query or until they are this many
-_SMALL = 20_000  # postings; segments below this are always merged, so that a query meets few of them
-_RATIO = 4  # a segment at least this many times its successor is left alone
 _LARGEST_DEAD_SHARE = 0.25
-_LONG = 4096  # postings of a word from which it pays to ask whether all of them are needed
-_SLACK = 1e-9  # relative room for rounding when documents are ruled out by a bound
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes that change how fast an index is, never what it answers."""
+
+    waiting: int = 4096  # documents that are added before they are sorted in; a query does it at once
+    small: int = 20_000  # postings of a segment below which it is always merged, so that a query meets few segments
+    ratio: int = 4  # a segment at least this many times its successor is left alone
+    long: int = 4096  # postings of a word from which it pays to ask whether all of them are needed
 
 
 class Numbering(dict[str, int]):
@@ -66,7 +70,9 @@ class KeywordIndex(BM25Okapi):
     change and is there to be compared with the library.
     """
 
-    def __init__(self, *, k1: float = K1, b: float = B, epsilon: float = EPSILON, idf: Idf = "plus") -> None:
+    def __init__(
+        self, *, k1: float = K1, b: float = B, epsilon: float = EPSILON, idf: Idf = "plus", limits: Limits | None = None
+    ) -> None:
         # The library's constructor is not called: it wants the corpus at once and divides by its length.
         self.k1 = k1
         self.b = b
@@ -74,6 +80,7 @@ class KeywordIndex(BM25Okapi):
         self.corpus_size = 0
         self.avgdl = 0.0
         self._idf: Idf = idf
+        self._limits = limits or Limits()
         self._words = Numbering()
         self._total_length = 0
         self._highest_id = -1
@@ -84,9 +91,11 @@ class KeywordIndex(BM25Okapi):
         self._forget_waiting()
 
     @classmethod
-    def from_contents(cls, contents: Contents, *, k1: float = K1, b: float = B, idf: Idf = "plus") -> KeywordIndex:
+    def from_contents(
+        cls, contents: Contents, *, k1: float = K1, b: float = B, idf: Idf = "plus", limits: Limits | None = None
+    ) -> KeywordIndex:
         """The index that gave these `contents`; its settings are not among them."""
-        index = cls(k1=k1, b=b, idf=idf)
+        index = cls(k1=k1, b=b, idf=idf, limits=limits)
         index._words = Numbering(zip(contents.vocabulary, range(len(contents.vocabulary)), strict=True))
         postings = contents.postings
         index._use([postings] if postings.ids.size else [])
@@ -123,7 +132,7 @@ class KeywordIndex(BM25Okapi):
         self._waiting_lengths.append(length)
         self._waiting.add(doc_id)
         self._count(1, length)
-        if len(self._waiting_ids) >= _UNSORTED_DOCUMENTS:
+        if len(self._waiting_ids) >= self._limits.waiting:
             self._sort_waiting()
 
     def _remove(self, ids: Iterable[int]) -> None:
@@ -176,9 +185,11 @@ class KeywordIndex(BM25Okapi):
         segments = [*self._segments, added]
         first = len(segments) - 1
         size = added.size
-        while first > 0 and (segments[first - 1].size < _RATIO * size or segments[first - 1].size < _SMALL):
+        enough = max(self._limits.ratio * size, self._limits.small)
+        while first > 0 and segments[first - 1].size < enough:
             first -= 1
             size += segments[first].size
+            enough = max(self._limits.ratio * size, self._limits.small)
         if first < len(segments) - 1:
             segments[first:] = [merge(segments[first:])]
         self._use(segments)
@@ -210,7 +221,8 @@ class KeywordIndex(BM25Okapi):
             return []
         best_ids, best_scores, least = np.zeros(0, np.int64), np.zeros(0), 0.0
         for at, segment in enumerate(self._segments):  # the largest is the first, and sets a high bar for the others
-            places, scores = self._best(at, terms, impacts, k, least, allowed)
+            sums = self._fresh_sums(segment, allowed)
+            places, scores = best(segment, self._norm(at), sums, terms, impacts, k, least, self._limits.long)
             best_ids = np.concatenate((best_ids, segment.ids[places]))
             best_scores = np.concatenate((best_scores, scores))
             order = np.lexsort((best_ids, -best_scores))[:k]
@@ -230,7 +242,7 @@ class KeywordIndex(BM25Okapi):
             sums = np.zeros(segment.ids.size)
             for first, last, impact in zip(*segment.rows(terms), impacts, strict=True):
                 if first < last:
-                    sums[segment.docs[first:last]] += self._gains(at, first, last, impact)
+                    sums[segment.docs[first:last]] += gains(segment, self._norm(at), first, last, impact)
             ids.append(segment.ids[segment.alive])
             scores.append(sums[segment.alive])
         return np.concatenate(scores)[np.argsort(np.concatenate(ids), kind="stable")]
@@ -264,7 +276,7 @@ class KeywordIndex(BM25Okapi):
         return total
 
     def _impacts(self, query: Mapping[str, float]) -> tuple[UInt32, Floats]:
-        """Numbers of the query's words and weight x idf of each, greatest first, zeros left out."""
+        """Numbers of the query's words and what each can add at most, greatest first, zeros left out."""
         known = [
             (number, weight)
             for word, weight in query.items()
@@ -277,7 +289,7 @@ class KeywordIndex(BM25Okapi):
         else:
             found = self._frequencies(terms)
             idf = np.where(found > 0, np.log1p((self.corpus_size - found + 0.5) / (found + 0.5)), 0.0)
-        impacts = weights * idf
+        impacts = weights * idf * (self.k1 + 1)
         order = np.argsort(-impacts, kind="stable")
         order = order[impacts[order] != 0]
         return terms[order], impacts[order]
@@ -304,54 +316,6 @@ class KeywordIndex(BM25Okapi):
             self._norms[at] = self.avgdl, norm
         return norm
 
-    def _gains(self, at: int, first: int, last: int, impact: float) -> Floats:
-        """What one word adds to each document of its postings in one segment."""
-        segment = self._segments[at]
-        counts = segment.counts[first:last].astype(np.float64)
-        below = self._norm(at).take(segment.docs[first:last])
-        below += counts
-        counts *= impact * (self.k1 + 1)
-        counts /= below
-        return counts
-
-    def _best(
-        self, number: int, terms: UInt32, impacts: Floats, k: int, least: float, allowed: Int64 | None
-    ) -> tuple[Int64, Floats]:
-        """Places and scores of the best `k` of one segment, ties at the end included, in no order.
-
-        Words come by falling impact. Once the k-th best sum is above all that the remaining words could add, a
-        document without any of the words so far can't get in any more, and the remaining, most frequent words are
-        looked up for the few documents that still can. The answer is the same as without this.
-        """
-        segment = self._segments[number]
-        sums = self._fresh_sums(segment, allowed)
-        room = np.cumsum((impacts * (self.k1 + 1))[::-1])[::-1]
-        if impacts[-1] < 0:  # "okapi" alone: sums can fall again, so nothing may be ruled out
-            room = np.full(room.size, np.inf)
-        rest: Int64 | None = None
-        firsts, lasts = (bound.tolist() for bound in segment.rows(terms))
-        for at, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-            if first == last:
-                continue
-            if last - first >= _LONG:
-                pool = np.flatnonzero(sums > 0) if rest is None else rest
-                bar = max(least, _kth(sums[pool], k))
-                if rest is not None or bar > room[at] * (1 + _SLACK):  # room: all that is to come, this word included
-                    rest = pool[sums[pool] + room[at] >= bar * (1 - _SLACK)]
-            docs = segment.docs[first:last]
-            if rest is None or last - first < _LONG:
-                sums[docs] += self._gains(number, first, last, impacts[at])
-            elif rest.size:
-                near = np.minimum(np.searchsorted(docs, rest), docs.size - 1)
-                hit = docs[near] == rest
-                counts = segment.counts[first:last][near[hit]].astype(np.float64)
-                norm = self._norm(number)[rest[hit]]
-                sums[rest[hit]] += counts * (impacts[at] * (self.k1 + 1)) / (counts + norm)
-        pool = np.flatnonzero(sums > 0) if rest is None else rest
-        scores = sums[pool]
-        keep = scores >= max(_kth(scores, k), least, 5e-324)
-        return pool[keep], scores[keep]
-
     def _fresh_sums(self, segment: Segment, allowed: Int64 | None) -> Floats:
         """Zeros, and minus infinity where a document is removed or not allowed. One buffer for all queries."""
         documents = segment.ids.size
@@ -366,11 +330,6 @@ class KeywordIndex(BM25Okapi):
         if segment.dead:
             sums[~segment.alive] = -np.inf
         return sums
-
-
-def _kth(scores: Floats, k: int) -> float:
-    """The k-th greatest score; 0 if there are fewer."""
-    return float(np.partition(scores, scores.size - k)[scores.size - k]) if scores.size >= k else 0.0
 
 
 def clipped(counts: Collection[int]) -> array[int]:

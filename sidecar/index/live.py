@@ -48,7 +48,7 @@ class LiveIndex:
     def load(self, reader: ManifestReader, last_chunk_id: int) -> None:
         """Read the keyword caches and bring them up to what the manifest holds."""
         index, self.problem = self._store.load()
-        known = set(index.ids())
+        known = set(index.ids().tolist())
         if known and max(known) > last_chunk_id:
             # ids the manifest never gave out: the cache is of another manifest, or of one that lost its newest rows
             self.problem = "the keyword cache did not belong to the manifest and is rebuilt"
@@ -123,7 +123,8 @@ class LiveIndex:
         """Write the keyword postings down when the log has grown long."""
         if self._store.due:
             with self._lock:
-                self._store.snapshot(self._keywords)
+                contents = self._keywords.contents()
+            self._store.write(contents)
 
     def close(self) -> None:
         """Let go of the files."""

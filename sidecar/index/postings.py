@@ -22,7 +22,7 @@ UInt32 = NDArray[np.uint32]
 Bools = NDArray[np.bool_]
 
 LARGEST_COUNT = 65_535  # what a uint16 holds; a higher count of one word in one document is read as this
-_BLOCK = 2_000_000  # postings moved at once in a merge: bounds its working memory to about 50 MB
+_BLOCK = 2_000_000  # postings that a merge moves at once: bounds its working memory to about 50 MB
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def empty() -> Segment:
     return build(none, none.astype(np.uint32), none, none.astype(np.uint32), none.astype(np.uint16))
 
 
-def merge(segments: Sequence[Segment]) -> Segment:
+def merge(segments: Sequence[Segment], block: int = _BLOCK) -> Segment:
     """One segment with the documents of all, in the same order, removed ones dropped."""
     parts = [_without_removed(segment) for segment in segments]
     if len(parts) == 1:
@@ -134,7 +134,7 @@ def merge(segments: Sequence[Segment]) -> Segment:
     free = starts[:-1].copy()  # where the next posting of each word goes
     base = 0
     for part, row in zip(parts, rows, strict=True):
-        for first, last in _blocks(part.starts):
+        for first, last in _blocks(part.starts, block):
             bounds = part.starts[first : last + 1]
             widths = np.diff(bounds)
             begin, end = int(bounds[0]), int(bounds[-1])
@@ -165,18 +165,19 @@ def _without_removed(segment: Segment) -> Segment:
         ids=segment.ids[segment.alive],
         lengths=segment.lengths[segment.alive],
         terms=segment.terms[kept],
-        starts=np.concatenate((np.zeros(1, np.int64), np.cumsum(widths[kept], dtype=np.int64))),
+        starts=np.append(np.zeros(1, np.int64), np.cumsum(widths[kept])),
         docs=place[segment.docs[keep]],
         counts=segment.counts[keep],
-        alive=np.ones(int(segment.alive.sum()), np.bool_),
+        alive=np.ones(np.count_nonzero(segment.alive), np.bool_),
     )
 
 
-def _blocks(starts: Int64) -> Iterator[tuple[int, int]]:
-    """Ranges of words that hold about `_BLOCK` postings each; one word at least."""
+def _blocks(starts: Int64, block: int) -> Iterator[tuple[int, int]]:
+    """Ranges of words that hold at most `block` postings each; one word at least."""
     first, words = 0, starts.size - 1
     while first < words:
-        last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
+        reach = int(starts[first]) + block
+        last = int(np.searchsorted(starts, reach, side="right")) - 1
         last = min(max(last, first + 1), words)
         yield first, last
         first = last

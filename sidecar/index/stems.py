@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import Stemmer
 
-from sidecar.index.scripts import fold
+from sidecar.index.letters import fold
 
 
 class _Stemmer(Protocol):

@@ -22,7 +22,7 @@ from operator import add
 
 from sidecar.index.identifiers import LONGEST, is_plain, taken_apart
 from sidecar.index.languages import LATIN, OTHER_SCRIPTS
-from sidecar.index.scripts import (
+from sidecar.index.letters import (
     ASCII_WORDS,
     PATHS,
     WIDE,
@@ -38,9 +38,7 @@ from sidecar.index.stems import VERSION, Stems
 TOKENS_VERSION = f"1/{VERSION}"
 
 # Weights of a query's words. Measured with scripts/bench quality, differences in the mean of nine sets.
-FUNCTION_WORD_WEIGHT = (
-    0.3  # 0.1 to 0.5: below .001; 1: -.003; with 0 a query of function words alone would find nothing
-)
+FUNCTION_WORD_WEIGHT = 0.3  # 0.1 to 0.5: below .001; 1: -.003; 0 would leave a query of such words alone unanswered
 PART_WEIGHT = 0.5  # a part of an identifier or tag beside the whole; 0.35 to 0.7: below .001; 0.2 and 1: -.001
 SINGLE_WEIGHT = 0.2  # one character of a script without blanks beside the pairs it stands in; 0 to 1: below .001
 OTHER_LANGUAGE_WEIGHT = 0.3  # the stem of another language of the vault; with 1 SciFact loses .015, with 0 German .02

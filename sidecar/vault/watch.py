@@ -69,7 +69,10 @@ class Watcher:
         poll_every_s: float = 10.0,
         open_source: Callable[[Path], Source] | None = None,
     ) -> None:
-        """`root` is a resolved path. `poll`: take no events, say "look at everything" at times."""
+        """`root` may be a link; it is resolved once, when the watching begins.
+
+        `poll`: take no events, say "look at everything" at times.
+        """
         self._root = root
         self._poll = poll
         self._poll_every_s = poll_every_s
@@ -102,13 +105,15 @@ class Watcher:
 
     def _watch(self, stop: threading.Event, ready: Callable[[], None], report: Callable[[set[str]], None]) -> None:
         """The thread's work: watch, and begin again when the folder is back or the source failed."""
+        self._root = self._root.resolve()
         while not stop.is_set():
             identity = _identity(self._root)
             if identity is None:
                 stop.wait(_LOOK_AGAIN_S)
                 continue
+            armed = threading.Event()
             try:
-                for paths in self._source().batches(stop, ready):
+                for paths in self._source().batches(stop, _both(armed.set, ready)):
                     if _identity(self._root) != identity:
                         report({EVERYTHING})  # the listener finds out what became of it
                         break
@@ -117,8 +122,11 @@ class Watcher:
             except OSError as failed:
                 if _identity(self._root) != identity:
                     report({EVERYTHING})
+                elif not armed.is_set() or failed.errno in _LIMITS:
+                    self._use_polling(_LIMITS.get(failed.errno or 0) or f"it can't be watched: {_words(failed)}")
+                    continue
                 else:
-                    self._fall_back(failed)
+                    logger.warning("watching the vault begins again: %s", _words(failed))
                 stop.wait(_LOOK_AGAIN_S)
 
     def _source(self) -> Source:
@@ -126,14 +134,8 @@ class Watcher:
             self._use_polling(f"changes on a file system of type {kind} are not reported")
         return _Poll(self._poll_every_s) if self._poll else self._open_source(self._root)
 
-    def _fall_back(self, failed: OSError) -> None:
-        if failed.errno in _LIMITS:
-            self._use_polling(_LIMITS[failed.errno])
-        else:
-            logger.warning("watching the vault is interrupted: %s", failed.strerror or type(failed).__name__)
-
     def _use_polling(self, reason: str) -> None:
-        logger.warning("the vault is looked through every %.0f s: %s", self._poll_every_s, reason)
+        logger.warning("the vault is looked through every %g s: %s", self._poll_every_s, reason)
         self._poll = True
         self.mode, self.reason = "polling", reason
 
@@ -165,6 +167,19 @@ def _open_source(root: Path) -> Source:
     from sidecar.vault.watch_native import NativeSource
 
     return NativeSource(root)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
+
+
+def _words(failed: OSError) -> str:
+    """Why, without the path that an OSError's own text has."""
+    return (failed.strerror or type(failed).__name__).lower()
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: object) -> None:

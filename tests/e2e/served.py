@@ -19,6 +19,7 @@ from sidecar.vault.paths import is_hidden, is_note_name
 from tests.daemons import Daemon, start_daemon
 
 PATIENCE_S = 60.0
+_IDLE_S = 5.0  # a connection that was idle for longer is not used again: the daemon closes such
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,24 @@ class Served:
     daemon: Daemon
     state: Path
     _connection: http.client.HTTPConnection = field(init=False)
+    _used: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=PATIENCE_S)
 
     def close(self) -> None:
         self._connection.close()
+
+    def _request(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> bytes:
+        """The body of a good answer."""
+        if time.monotonic() - self._used > _IDLE_S:
+            self._connection.close()  # it opens itself anew
+        self._connection.request(method, target, body, headers)
+        response = self._connection.getresponse()
+        answer = response.read()
+        self._used = time.monotonic()
+        assert response.status == 200, answer
+        return answer
 
     @property
     def state_dir(self) -> Path:
@@ -53,13 +66,8 @@ class Served:
         """GET below /admin with the local key."""
         key = (self.state_dir / "local.key").read_text().strip()
         path, _, query = path.partition("?")
-        self._connection.request(
-            "GET", f"/admin/{path}?{quote(query, safe='=&')}", headers={"Authorization": f"Bearer {key}"}
-        )
-        response = self._connection.getresponse()
-        body = response.read()
-        assert response.status == 200, body
-        return json.loads(body)
+        target = f"/admin/{path}?{quote(query, safe='=&')}"
+        return json.loads(self._request("GET", target, None, {"Authorization": f"Bearer {key}"}))
 
     def rpc(self, method: str, params: dict[str, Any] | None = None, path: str = "/mcp") -> dict[str, Any]:
         """One JSON-RPC request with the token; the whole reply."""
@@ -69,11 +77,7 @@ class Served:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
-        self._connection.request("POST", path, body.encode(), headers)
-        response = self._connection.getresponse()
-        text = response.read()
-        assert response.status == 200, text
-        return json.loads(text)
+        return json.loads(self._request("POST", path, body.encode(), headers))
 
     def call(self, tool: str, **arguments: Any) -> Answer:
         """tools/call, its one text block."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sidecar.vault.notes import Note, parse_note
 
+from sidecar.vault.notes import Note, parse_note
 from sidecar.vault.paths import VaultPath, printable
 from tests.conftest import REPOSITORY
 from tests.e2e.served import Served, serve

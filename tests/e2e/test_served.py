@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -60,21 +60,23 @@ async def test_the_python_client_lists_reads_and_searches(
     served, vault, _ = small
     url = f"http://127.0.0.1:{served.daemon.port}{path}"
     headers = {"Authorization": f"Bearer {served.daemon.token}"}
-    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
-        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-            revision = client.protocol_version
-            assert revision == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-            listed = await client.list_tools()
-            assert [tool.name for tool in listed.tools] == TOOLS
-            page = await client.call_tool("list_notes", {"folder": "kepano-obsidian", "limit": 3})
-            [block] = page.content
-            first = block.text.split("\n")[1]
-            note = await client.call_tool("read_note", {"path": first})
-            assert note.content[0].text == (vault / first).read_bytes().decode("utf-8-sig")
-            hits = await client.call_tool("search_notes", {"query": "daily note"})
-            assert not hits.is_error and "notes that match" in hits.content[0].text
-            missing = await client.call_tool("read_note", {"path": "../outside.md"})
-            assert missing.is_error
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        revision = client.protocol_version
+        assert revision == ("2025-11-25" if mode == "legacy" else "2026-07-28")
+        listed = await client.list_tools()
+        assert [tool.name for tool in listed.tools] == TOOLS
+        page = await client.call_tool("list_notes", {"folder": "kepano-obsidian", "limit": 3})
+        [block] = page.content
+        first = block.text.split("\n")[1]
+        note = await client.call_tool("read_note", {"path": first})
+        assert note.content[0].text == (vault / first).read_bytes().decode("utf-8-sig")
+        hits = await client.call_tool("search_notes", {"query": "daily note"})
+        assert not hits.is_error and "notes that match" in hits.content[0].text
+        missing = await client.call_tool("read_note", {"path": "../outside.md"})
+        assert missing.is_error
 
 
 @pytest.mark.parametrize("path", PATHS)

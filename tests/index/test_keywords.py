@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from sidecar.index import keywords, postings
-from sidecar.index.keywords import Idf, KeywordIndex
+from sidecar.index.keywords import Idf, KeywordIndex, Limits
 
 Documents = dict[int, dict[str, int]]
 
@@ -22,16 +21,8 @@ STEPS = st.lists(
     max_size=12,
 )
 QUERIES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True)
-TINY = {"_LONG": 2, "_SMALL": 6, "_UNSORTED_DOCUMENTS": 3}
-
-
-@pytest.fixture(params=["as it is", "with tiny limits"])
-def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The index as it is, and with limits so small that merging, pruning and compaction happen all the time."""
-    if request.param == "with tiny limits":
-        for name, value in TINY.items():
-            monkeypatch.setattr(keywords, name, value)
-        monkeypatch.setattr(postings, "_BLOCK", 5)
+# As the index is, and with limits so small that sorting, merging and ruling out happen all the time.
+LIMITS = st.sampled_from([Limits(), Limits(waiting=3, small=6, ratio=2, long=2), Limits(small=0, long=1)])
 
 
 def build(documents: Mapping[int, Mapping[str, int]], idf: Idf = "plus") -> KeywordIndex:
@@ -57,81 +48,86 @@ def library(documents: Documents) -> Any:
     return BM25Okapi(corpus)
 
 
-@pytest.mark.usefixtures("limits")
-class TestAgainstTheLibrary:
-    @given(steps=STEPS, query=QUERIES, k=st.integers(1, 12))
-    @settings(max_examples=150)
-    def test_scores_are_those_of_an_index_built_from_scratch(self, steps: Any, query: list[str], k: int) -> None:
-        index = KeywordIndex(k1=1.5, b=0.75, idf="okapi")
-        documents = applied(index, steps)
-        assert index.ids().tolist() == sorted(documents)
-        if not any(documents.values()):  # the library divides by zero
-            assert index.search(dict.fromkeys(query, 1.0), k) == []
-            return
+@given(limits=LIMITS, steps=STEPS, query=QUERIES, k=st.integers(1, 12))
+@settings(max_examples=80)
+def test_scores_are_those_of_an_index_built_from_scratch(limits: Limits, steps: Any, query: list[str], k: int) -> None:
+    index = KeywordIndex(k1=1.5, b=0.75, idf="okapi", limits=limits)
+    documents = applied(index, steps)
+    assert index.ids().tolist() == sorted(documents)
+    if not any(documents.values()):  # the library divides by zero
+        assert index.search(dict.fromkeys(query, 1.0), k) == []
+        return
+    oracle = library(documents)
+    scores = dict(zip(sorted(documents), oracle.get_scores(query).tolist(), strict=True))
+    assert index.corpus_size == oracle.corpus_size
+    assert index.avgdl == pytest.approx(oracle.avgdl, rel=1e-12)
+    assert index.get_scores(query).tolist() == pytest.approx(list(scores.values()), rel=1e-9, abs=1e-12)
+    assert_ranked(index.search(dict.fromkeys(query, 1.0), k), scores, k)
+
+
+@given(
+    limits=LIMITS,
+    steps=STEPS,
+    query=st.dictionaries(st.sampled_from(WORDS), st.floats(0.01, 3), min_size=1),
+    k=st.integers(1, 12),
+)
+@settings(max_examples=80)
+def test_weighted_scores_with_the_positive_idf_are_the_sum_of_the_words(
+    limits: Limits, steps: Any, query: dict[str, float], k: int
+) -> None:
+    index = KeywordIndex(k1=1.5, b=0.75, limits=limits)
+    documents = applied(index, steps)
+    scores = dict.fromkeys(sorted(documents), 0.0)
+    if any(documents.values()):
         oracle = library(documents)
-        scores = dict(zip(sorted(documents), oracle.get_scores(query).tolist(), strict=True))
-        assert index.corpus_size == oracle.corpus_size
-        assert index.avgdl == pytest.approx(oracle.avgdl, rel=1e-12)
-        assert index.get_scores(query).tolist() == pytest.approx(list(scores.values()), rel=1e-9, abs=1e-12)
-        assert_ranked(index.search(dict.fromkeys(query, 1.0), k), scores, k)
+        for word, weight in query.items():
+            found = sum(word in counts for counts in documents.values())
+            oracle.idf = {word: np.log(1 + (len(documents) - found + 0.5) / (found + 0.5))}
+            for doc_id, score in zip(sorted(documents), oracle.get_scores([word]).tolist(), strict=True):
+                scores[doc_id] += weight * score
+    assert_ranked(index.search(query, k), scores, k)
 
-    @given(
-        steps=STEPS, query=st.dictionaries(st.sampled_from(WORDS), st.floats(0.01, 3), min_size=1), k=st.integers(1, 12)
-    )
-    @settings(max_examples=150)
-    def test_weighted_scores_with_the_positive_idf_are_the_sum_of_the_words(
-        self, steps: Any, query: dict[str, float], k: int
-    ) -> None:
-        index = KeywordIndex(k1=1.5, b=0.75)
-        documents = applied(index, steps)
-        scores = dict.fromkeys(sorted(documents), 0.0)
-        if any(documents.values()):
-            oracle = library(documents)
-            for word, weight in query.items():
-                found = sum(word in counts for counts in documents.values())
-                oracle.idf = {word: np.log(1 + (len(documents) - found + 0.5) / (found + 0.5))}
-                for doc_id, score in zip(sorted(documents), oracle.get_scores([word]).tolist(), strict=True):
-                    scores[doc_id] += weight * score
-        assert_ranked(index.search(query, k), scores, k)
 
-    @given(steps=STEPS, query=QUERIES, allowed=st.sets(st.integers(0, 60)), k=st.integers(1, 12))
-    @settings(max_examples=100)
-    def test_a_filter_gives_the_ranking_without_the_others(
-        self, steps: Any, query: list[str], allowed: set[int], k: int
-    ) -> None:
-        index = KeywordIndex()
-        applied(index, steps)
-        weights = dict.fromkeys(query, 1.0)
-        everything = index.search(weights, 1000)
-        wanted = [hit for hit in everything if hit[0] in allowed][:k]
-        found = index.search(weights, k, np.array(sorted(allowed), np.int64))
-        assert [doc_id for doc_id, _ in found] == [doc_id for doc_id, _ in wanted]
-        assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-9)
+@given(limits=LIMITS, steps=STEPS, query=QUERIES, allowed=st.sets(st.integers(0, 60)), k=st.integers(1, 12))
+@settings(max_examples=80)
+def test_a_filter_gives_the_ranking_without_the_others(
+    limits: Limits, steps: Any, query: list[str], allowed: set[int], k: int
+) -> None:
+    index = KeywordIndex(limits=limits)
+    applied(index, steps)
+    weights = dict.fromkeys(query, 1.0)
+    everything = index.search(weights, 1000)
+    wanted = [hit for hit in everything if hit[0] in allowed][:k]
+    found = index.search(weights, k, np.array(sorted(allowed), np.int64))
+    assert [doc_id for doc_id, _ in found] == [doc_id for doc_id, _ in wanted]
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-9)
 
-    @given(steps=STEPS, query=QUERIES)
-    @settings(max_examples=100)
-    def test_an_index_from_its_contents_answers_the_same(self, steps: Any, query: list[str]) -> None:
-        index = KeywordIndex()
-        applied(index, steps)
-        weights = dict.fromkeys(query, 1.0)
-        before = index.search(weights, 100)
-        copy = KeywordIndex.from_contents(index.contents())
-        assert index.search(weights, 100) == copy.search(weights, 100)
-        assert [doc_id for doc_id, _ in copy.search(weights, 100)] == [doc_id for doc_id, _ in before]
-        assert copy.ids().tolist() == index.ids().tolist()
-        assert (copy.corpus_size, copy.avgdl) == (index.corpus_size, index.avgdl)
 
-    @given(steps=STEPS, query=QUERIES)
-    @settings(max_examples=100)
-    def test_a_batch_applied_twice_equals_once(self, steps: Any, query: list[str]) -> None:
-        once, twice = KeywordIndex(), KeywordIndex()
-        for remove, add in steps:
-            once.replace(remove, add)
-            twice.replace(remove, add)
-            twice.replace(remove, add)
-        weights = dict.fromkeys(query, 1.0)
-        assert twice.search(weights, 100) == pytest.approx(once.search(weights, 100))
-        assert (twice.corpus_size, twice.avgdl) == (once.corpus_size, once.avgdl)
+@given(limits=LIMITS, steps=STEPS, query=QUERIES)
+@settings(max_examples=80)
+def test_an_index_from_its_contents_answers_the_same(limits: Limits, steps: Any, query: list[str]) -> None:
+    index = KeywordIndex(limits=limits)
+    applied(index, steps)
+    weights = dict.fromkeys(query, 1.0)
+    before = index.search(weights, 100)
+    copy = KeywordIndex.from_contents(index.contents(), limits=limits)
+    assert index.search(weights, 100) == copy.search(weights, 100)
+    assert [doc_id for doc_id, _ in copy.search(weights, 100)] == [doc_id for doc_id, _ in before]
+    assert copy.ids().tolist() == index.ids().tolist()
+    assert (copy.corpus_size, copy.avgdl) == (index.corpus_size, index.avgdl)
+
+
+@given(limits=LIMITS, steps=STEPS, query=QUERIES)
+@settings(max_examples=80)
+def test_a_batch_applied_twice_equals_once(limits: Limits, steps: Any, query: list[str]) -> None:
+    once, twice = KeywordIndex(limits=limits), KeywordIndex(limits=limits)
+    for remove, add in steps:
+        once.replace(remove, add)
+        twice.replace(remove, add)
+        twice.replace(remove, add)
+    weights = dict.fromkeys(query, 1.0)
+    assert dict(twice.search(weights, 100)) == pytest.approx(dict(once.search(weights, 100)))
+    assert (twice.corpus_size, twice.avgdl) == (once.corpus_size, once.avgdl)
 
 
 def assert_ranked(found: list[tuple[int, float]], scores: dict[int, float], k: int) -> None:
@@ -214,14 +210,15 @@ def test_words_without_a_document_are_dropped_from_the_contents() -> None:
     assert [doc_id for doc_id, _ in index.search({"gone": 1.0}, 5)] == [4]
 
 
-def test_many_small_changes_leave_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keywords, "_SMALL", 0)
-    index = KeywordIndex()
+def test_many_small_changes_leave_little_behind() -> None:
+    index = KeywordIndex(limits=Limits(small=0))
     for n in range(500):
         index.replace([n - 3], [(n, {f"w{n % 50}": 1, "all": 1})])
-        index.search({"all": 1.0}, 1)
+        assert len(index.search({"all": 1.0}, 10)) == min(n + 1, 3)
     assert index.corpus_size == 3
-    assert len(index._segments) <= 8  # pyright: ignore[reportPrivateUsage]
+    contents = index.contents()
+    assert contents.postings.ids.tolist() == [497, 498, 499]
+    assert len(contents.vocabulary) == 4
 
 
 def test_common_words_are_not_read_whole_when_rare_ones_decide() -> None:

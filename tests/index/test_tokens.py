@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.index.languages import LATIN
-from sidecar.index.scripts import WIDE, WORDS, fold, normal
+from sidecar.index.letters import WIDE, WORDS, fold, normal
 from sidecar.index.tokens import (
     FUNCTION_WORD_WEIGHT,
     LANGUAGE_MARKS,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-import httpx
+import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -21,7 +21,7 @@ Mode = Literal["legacy", "auto"]
 async def connected(lab: Running, mode: Mode, token: str | None = None) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token or lab.token}"}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=5) as http,
+        httpx2.AsyncClient(headers=headers, timeout=5) as http,
         Client(streamable_http_client(lab.url, http_client=http), mode=mode) as client,
     ):
         yield client

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, RequestParams, TextContent
@@ -263,7 +263,7 @@ def test_listening_needs_a_client_that_takes_streams(lab: Running) -> None:
 async def test_a_silent_stream_is_kept_alive() -> None:
     async with (
         running(ping_after_s=0.01) as lab,
-        httpx.AsyncClient(timeout=5) as http,
+        httpx2.AsyncClient(timeout=5) as http,
         listening(lab, http, lab.token) as stream,
         asyncio.timeout(5),
     ):
@@ -274,7 +274,7 @@ async def test_a_silent_stream_is_kept_alive() -> None:
 
 
 async def test_a_listener_hears_that_the_tools_have_changed() -> None:
-    async with running() as lab, httpx.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
+    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
         lines = stream.aiter_lines()
         assert (await next_event(lines))["method"] == "notifications/subscriptions/acknowledged"
         await lab.app.tools_changed()
@@ -282,14 +282,14 @@ async def test_a_listener_hears_that_the_tools_have_changed() -> None:
 
 
 async def test_a_rotation_ends_the_streams_of_the_old_token_only() -> None:
-    async with running() as lab, httpx.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
+    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
         lines = stream.aiter_lines()
         await next_event(lines)
         async with listening(lab, http, lab.local_key.decode()) as other:
             others = other.aiter_lines()
             await next_event(others)
             lab.rotate()
-            with pytest.raises((httpx.RemoteProtocolError, AssertionError)):
+            with pytest.raises((httpx2.RemoteProtocolError, AssertionError)):
                 await next_event(lines)
             await lab.app.tools_changed()
             assert (await next_event(others))["method"] == "notifications/tools/list_changed"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests import wire
@@ -23,7 +23,7 @@ class Pair:
 
     lab: Running
     other: str
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
 
     async def answers(self, body: bytes, **headers: str) -> tuple[tuple[int, Any], tuple[int, Any]]:
         """(status, JSON) of ours and of the oracle's."""
@@ -38,7 +38,7 @@ class Pair:
 @asynccontextmanager
 async def both() -> AsyncGenerator[Pair]:
     """Not a fixture: the SDK's task group has to be left in the task that entered it."""
-    async with running() as lab, oracle(lab.server) as other, httpx.AsyncClient(timeout=5) as http:
+    async with running() as lab, oracle(lab.server) as other, httpx2.AsyncClient(timeout=5) as http:
         yield Pair(lab, other, http)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 
 from sidecar.vault.ignore import IgnoreRules
 from sidecar.vault.jail import Found, Jail, Trouble
 from sidecar.vault.paths import VaultPath
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CANARY = b"the canary sings of pomegranates"
 EVERYTHING = IgnoreRules.parse("")
@@ -56,6 +59,21 @@ def jail(ground: Ground) -> Iterator[Jail]:
     jail.close()
 
 
+@pytest.fixture(scope="session")
+def row(request: pytest.FixtureRequest) -> str:
+    """The row of the security catalogue that a test shows."""
+    return request.param
+
+
+def shows(row: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Gives a test of one case the catalogue's row as its id, so that a red case names it."""
+
+    def mark(test: Callable[P, T]) -> Callable[P, T]:
+        return pytest.mark.usefixtures("row")(pytest.mark.parametrize("row", [row], indirect=True)(test))
+
+    return mark
+
+
 def read(jail: Jail, raw: str, *, max_bytes: int = 1 << 20) -> bytes:
     """What a caller gets who asks for the note `raw`."""
     return jail.read(VaultPath.note(raw), max_bytes=max_bytes).data
@@ -71,9 +89,3 @@ def walked(jail: Jail, folder: str = "", ignored: IgnoreRules = EVERYTHING) -> t
         else:
             troubles.append(entry)
     return notes, troubles
-
-
-def skip_for_root() -> None:
-    """Permissions do not bite for root."""
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")

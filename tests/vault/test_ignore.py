@@ -87,10 +87,10 @@ def test_too_many_and_too_long_rules_are_counted() -> None:
 def test_a_hostile_rule_takes_no_long_time(rule: str) -> None:
     rules = IgnoreRules.parse(rule)
     texts = ["a" * 250, "/".join(["a"] * 200), "/".join(["a" * 250] * 15), "b" * 250 + "a"]
-    started = time.perf_counter()
+    started = time.thread_time()
     for text in texts:
         rules.ignores(VaultPath(text), is_folder=False)
-    assert time.perf_counter() - started < 5  # about 10 ms
+    assert time.thread_time() - started < 5  # about 10 ms
 
 
 def matches_slowly(rule: str, text: str) -> bool:

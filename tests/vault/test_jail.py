@@ -17,7 +17,7 @@ from sidecar.vault.ignore import IgnoreRules
 from sidecar.vault.jail import FileStat, Found, Jail, is_elsewhere
 from sidecar.vault.jail_posix import differs_in_case
 from sidecar.vault.paths import VaultPath
-from tests.vault.conftest import CANARY, EVERYTHING, Ground, read, walked
+from tests.vault.conftest import CANARY, EVERYTHING, Ground, read, shows, walked
 from tests.vault.test_paths import NO_NOTES, NO_PATH, REFUSED
 
 GONE = "The vault folder is missing, or another one is in its place."
@@ -62,6 +62,7 @@ def test_a_note_over_the_limit_is_refused_and_one_at_the_limit_read(ground: Grou
     assert len(read(jail, "Big.md", max_bytes=(1 << 20) + 1)) == (1 << 20) + 1
 
 
+@shows("N16")
 def test_100_mib_are_refused_without_reading_them(ground: Ground, jail: Jail, monkeypatch: pytest.MonkeyPatch) -> None:
     with ground.write("N16.md").open("wb") as file:
         file.truncate(100 << 20)
@@ -137,6 +138,7 @@ def test_what_is_refused_as_text_is_refused_by_the_door_as_well(ground: Ground, 
         jail.read(VaultPath(raw), max_bytes=100)  # as if the check of the text had been forgotten
 
 
+@shows("J05-J06")
 def test_absolute_paths_are_refused_also_of_notes_in_the_vault(ground: Ground, jail: Jail) -> None:
     inside = ground.write("a.md")
     for path in (inside, ground.outside / "canary.md", ground.outside / "none.md"):
@@ -200,6 +202,7 @@ def test_a_folder_that_is_a_link_leads_nowhere(ground: Ground, jail: Jail, raw: 
     assert refusal(lambda: walked(jail, folder)) == f"There is no folder '{folder}' in the vault."
 
 
+@shows("J23")
 def test_a_vault_given_as_a_link_is_resolved_once(ground: Ground, tmp_path: Path) -> None:
     ground.write("J23.md", "inside")
     link = tmp_path / "link"
@@ -232,6 +235,7 @@ def special_files(vault: Path) -> Iterator[str]:
     yield "J25-device.md"
 
 
+@shows("J24-J25")
 @pytest.mark.timeout(10)
 def test_what_is_no_regular_file_is_refused_at_once(ground: Ground, jail: Jail) -> None:
     names = list(special_files(ground.vault))
@@ -248,6 +252,7 @@ def test_what_is_no_regular_file_is_refused_at_once(ground: Ground, jail: Jail) 
     }
 
 
+@shows("J26")
 def test_a_folder_with_the_name_of_a_note_is_no_note(ground: Ground, jail: Jail) -> None:
     ground.write("J26.md/inside.md", "inside")
     assert refusal(lambda: read(jail, "J26.md")) == "'J26.md' can't be read: it is a folder."
@@ -256,6 +261,7 @@ def test_a_folder_with_the_name_of_a_note_is_no_note(ground: Ground, jail: Jail)
     assert walked(jail) == ({"J26.md/inside.md"}, [])
 
 
+@shows("J36")
 def test_a_name_that_is_not_utf8_is_skipped_with_one_trouble(ground: Ground, jail: Jail) -> None:
     ground.write("a.md")
     try:
@@ -272,6 +278,7 @@ def test_a_name_that_is_not_utf8_is_skipped_with_one_trouble(ground: Ground, jai
     }
 
 
+@shows("J38")
 def test_the_other_unicode_form_never_reaches_a_second_note(ground: Ground, jail: Jail) -> None:
     ground.write("J38 \u00e9.md", "nfc")
     try:
@@ -291,6 +298,7 @@ def a_folder_on_another_device(device: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+@shows("J39")
 def test_another_device_is_refused_unless_it_is_allowed() -> None:
     with a_folder_on_another_device(Path("/dev/shm")) as folder:
         raw = f"shm/{folder.name}/J39.md"
@@ -309,6 +317,7 @@ def test_another_device_is_refused_unless_it_is_allowed() -> None:
         jail.close()
 
 
+@shows("J39")
 def test_a_walk_reports_what_is_mounted_inside() -> None:
     with a_folder_on_another_device(Path("/dev/shm")):
         jail = Jail(Path("/dev"))
@@ -318,6 +327,7 @@ def test_a_walk_reports_what_is_mounted_inside() -> None:
         jail.close()
 
 
+@shows("J40")
 def test_a_hard_link_to_an_outside_file_can_be_read(ground: Ground, jail: Jail) -> None:
     (ground.outside / "J40.md").write_bytes(b"shared")
     os.link(ground.outside / "J40.md", ground.vault / "J40.md")
@@ -348,6 +358,7 @@ def without_rights(ground: Ground) -> Iterator[Jail]:
             os.seteuid(0)
 
 
+@shows("J43")
 def test_an_unreadable_note_is_an_error_and_nothing_else(ground: Ground) -> None:
     ground.write("J43.md").chmod(0)
     ground.write("b.md", "readable").chmod(0o644)
@@ -384,6 +395,7 @@ def test_a_vault_that_can_not_be_opened_is_an_error(ground: Ground) -> None:
         assert str(ground.vault) not in sentence
 
 
+@shows("J44")
 def test_errors_do_not_tell_what_exists_outside(ground: Ground, jail: Jail) -> None:
     (ground.vault / "link").symlink_to(ground.outside)
     (ground.vault / "there.md").symlink_to(ground.outside / "canary.md")
@@ -440,6 +452,7 @@ def test_another_case_is_told_from_another_name() -> None:
 # walking
 
 
+@shows("W32")
 def test_a_walk_finds_the_notes_and_nothing_else(ground: Ground, jail: Jail) -> None:
     wanted = {
         "a.md", "SHOUT.MD", "Projects/Plan.md", "folder.md/inside.md", "Projects/Über/x.md", "12:30 meeting.md",
@@ -464,6 +477,7 @@ def test_the_status_of_a_walk_is_the_status_of_a_read(ground: Ground, jail: Jail
     assert found.stat == jail.read(found.path, max_bytes=100).stat
 
 
+@shows("J42")
 def test_links_are_not_walked_and_those_named_like_notes_are_reported(ground: Ground, jail: Jail) -> None:
     links(ground)
     notes, troubles = walked(jail)
@@ -481,6 +495,7 @@ def test_what_kpignore_names_is_not_walked(ground: Ground, jail: Jail) -> None:
     assert walked(jail, ignored=rules) == ({"a.md", "x/c.md"}, [])
 
 
+@shows("N30")
 def test_a_walk_ends_in_200_folders_and_stops_before_paths_get_too_deep(ground: Ground, jail: Jail) -> None:
     deep = ground.vault.joinpath(*["N30"] * 200)
     deep.mkdir(parents=True)
@@ -499,6 +514,7 @@ def test_a_walk_ends_in_200_folders_and_stops_before_paths_get_too_deep(ground: 
     assert (trouble.reason, trouble.lost) == ("it lies too deep", False)
 
 
+@shows("J41")
 def test_a_folder_that_is_missing_or_no_folder_can_not_be_walked(ground: Ground, jail: Jail) -> None:
     ground.write("file")
     ground.write("note.md")

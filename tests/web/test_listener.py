@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-import httpx
+import httpx2
 import pytest
 
 from sidecar.errors import PortTaken
@@ -57,7 +57,7 @@ async def test_a_port_can_be_bound_again_right_after_the_end() -> None:
 
 async def test_the_end_does_not_wait_for_streams_calls_and_idle_clients() -> None:
     async with asyncio.timeout(10):
-        async with running() as lab, httpx.AsyncClient(timeout=5) as http:
+        async with running() as lab, httpx2.AsyncClient(timeout=5) as http:
             _, idle = await asyncio.open_connection("127.0.0.1", lab.port)
             _, busy = await asyncio.open_connection("127.0.0.1", lab.port)
             busy.write(wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token), wire.tool("slow")))
