@@ -267,7 +267,7 @@ async def open_corpus(
         backfill = Backfill(looker, preparers, await opening.run(ManifestReader, manifest_path))
         reader = await opening.run(ManifestReader, manifest_path)
         indexer = Indexer(looker, manifest, manifest_path, live, preparers, backfill, reader, on_progress)
-        corpus = Corpus(jail, looker, live, indexer, Watcher(root), manifest_path)
+        corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), manifest_path)
         running = asyncio.create_task(corpus.run(), name="corpus")
         try:
             yield corpus

@@ -277,7 +277,7 @@ class Manifest:
                     chunk.ordinal,
                     chunk.line + put.note.body_line - 1,
                     piece.key,
-                    chunk.key,
+                    piece.text_hash,
                     chunk.breadcrumb,
                     chunk.text,
                     chunk.extra,

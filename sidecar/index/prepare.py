@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidecar.index.chunks import Chunk, chunks_of
 from sidecar.index.literal import Entry, entry
@@ -23,6 +23,8 @@ class Piece:
     """A chunk with its identity and its words."""
 
     chunk: Chunk
+    text_hash: bytes
+    """Of what is embedded: 16 bytes. Equal texts share one vector."""
     key: bytes
     """Of all that its keywords are made of: 16 bytes. Equal keys have equal counts."""
     counts: dict[str, int]
@@ -33,6 +35,7 @@ class Prepared:
     """A note as it is now, ready to be stored."""
 
     note: Note
+    """Without its text and body: those are in `packed` and the pieces, and would cross to the daemon twice."""
     stat: FileStat
     language: str
     """What the words of its chunks are cut by; "" if the text shows none."""
@@ -61,8 +64,11 @@ def prepare(path: VaultPath, file: NoteFile, tokenizer: Tokenizer) -> Prepared:
     note = parse_note(path, file.data)
     language = tokenizer.language(note.body)
     chunks = chunks_of(note.title, note.body, aliases=note.aliases, tags=note.tags, stem=path.stem)
-    pieces = [Piece(chunk, _key(chunk, language), tokenizer.counts(chunk.words, language)) for chunk in chunks]
-    return Prepared(note, file.stat, language, pieces, entry(path.text, note.text), pack(note.text))
+    pieces = [
+        Piece(chunk, chunk.key, _key(chunk, language), tokenizer.counts(chunk.words, language)) for chunk in chunks
+    ]
+    slim = replace(note, text="", body="", frontmatter={})
+    return Prepared(slim, file.stat, language, pieces, entry(path.text, note.text), pack(note.text))
 
 
 def _key(chunk: Chunk, language: str) -> bytes:

@@ -1,7 +1,7 @@
 """What lies in and around the vault under attack: secrets, links and special files.
 
-The secrets stand where every attack of the catalogue would come out, so that
-a broken defence shows as the canary in an answer.
+The secrets stand where the attacks of the catalogue would come out, so that a
+broken defence shows as the canary in an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ELSEWHERE = "elsewhere 6630"
 
 
 def lay_lures(base: Path) -> None:
-    """Secrets beside the vault and hidden in it, where every attack of the catalogue would come out."""
+    """Secrets beside the vault, hidden in it and under other suffixes; and a few notes."""
     for path in ("canary.md", "x.md", "b.md", "outside/canary.md", "outside/x.md", "outside/deep/x.md", "home/x.md"):
         write(base, path, SECRET)
     write(base, "vault-secret/x.md", SECRET)
@@ -38,6 +38,7 @@ def lay_lures(base: Path) -> None:
 
 
 def lay_links(base: Path) -> None:
+    """Links out of the vault, inside it, in circles and to nothing, named by their rows."""
     for name, target in {
         "J18.md": base / "outside" / "canary.md",
         "J18-relative.md": Path("../canary.md"),
@@ -56,6 +57,7 @@ def lay_links(base: Path) -> None:
 
 
 def lay_special_files(vault: Path) -> None:
+    """What has the name of a note and is none: folder, FIFO, socket, device, and names that are not UTF-8."""
     write(vault, "J26.md/inside.md")
     os.mkfifo(vault / "J24.md")
     with chdir(vault), socket.socket(socket.AF_UNIX) as listener:  # a socket's path must be short

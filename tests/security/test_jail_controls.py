@@ -38,8 +38,7 @@ def read(ground: Ground, path: str) -> str:
 
 
 def without_the_check_of_the_text(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(VaultPath, "note", classmethod(lambda cls, raw: cls(raw)))
-    monkeypatch.setattr(VaultPath, "folder", classmethod(lambda cls, raw: cls(raw)))
+    monkeypatch.setattr(VaultPath, "note", VaultPath)
 
 
 def without_the_walk(monkeypatch: Patch) -> None:

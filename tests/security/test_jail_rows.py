@@ -84,11 +84,13 @@ def unchanged(ground: Ground) -> Iterator[None]:
 def for_a_moment(*files: Path) -> Iterator[None]:
     """These files are made inside the block; afterwards they were never there."""
     folders = {file.parent: file.parent.stat() for file in files}
-    yield
-    for file in files:
-        file.unlink()
-    for folder, status in folders.items():
-        os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+    try:
+        yield
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+        for folder, status in folders.items():
+            os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 # paths as text

@@ -17,7 +17,7 @@ from sidecar.vault.notes import Note, parse_note
 from sidecar.vault.paths import VaultPath
 from tests.vault.conftest import shows
 
-# Ten times what the catalogue allows, in processor time, since other things run beside the tests; ours take a hundredth.
+# Ten times what the catalogue allows, in processor time: other things run beside the tests. Ours take a hundredth.
 SLACK = 10
 MARKS = " #tag [[Link]] [x](y.md)\n"
 
