@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sidecar.vault.blocks import Kind, Line, lines
+from sidecar.vault.blocks import Kind, Line, outline
 
 # 4 Mi characters, twice the largest real note we met: about 5,000 chunks. What stands behind them in one note can be
 # read and found by its letters, not ranked.
@@ -53,7 +53,7 @@ def rows(body: str) -> list[Row]:
     before: Line | None = None
     blank = False  # whether the last kept row is
     skipped_level = 0  # of the drawing's section that is being left out
-    for number, line in enumerate(lines(body), 1):
+    for number, line in enumerate(outline(body), 1):
         kind, text = line.kind, body[line.start : line.end]
         if drawing:
             skipped_level = _skipped_level(line, skipped_level)
@@ -127,13 +127,13 @@ def _without_comments(body: str, *, keep_hidden: bool) -> dict[int, str]:
 
     Markers in code do not count. `keep_hidden` takes away the markers alone: drawings hide their text elements.
     """
-    found = {number: marks for number, line in enumerate(lines(body), 1) if (marks := _markers(body, line))}
+    found = {number: marks for number, line in enumerate(outline(body), 1) if (marks := _markers(body, line))}
     left = sum(map(len, found.values()))
     if left % 2:
         found[max(found)].pop()
     changed: dict[int, str] = {}
     hidden = False
-    for number, line in enumerate(lines(body), 1):
+    for number, line in enumerate(outline(body), 1):
         marks = found.get(number)
         if not marks:
             if hidden and not keep_hidden:

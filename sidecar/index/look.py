@@ -76,6 +76,8 @@ class Looker:
             self.ignored = IgnoreRules.parse("")
         except (Unreadable, TooLarge) as bad:
             logger.warning("%s stays as it was read last: %s", IGNORE_FILE, bad)
+        if self.ignored.left_out:
+            logger.warning("%s is too long: its last %d rules are not followed", IGNORE_FILE, self.ignored.left_out)
 
     def survey(self, reader: ManifestReader, *, everything: bool) -> Survey:
         """Walk the vault and compare. `everything`: look at unchanged notes too.

@@ -10,13 +10,15 @@ in C, so time grows with the length of the text whatever the text is.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["text", "blank", "heading", "fence", "code"]
 
+_KEPT_CHARACTERS = 1 << 20  # bodies up to this are kept; a line takes about 150 bytes
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # The repetition is bounded: deeper quoting is read as text, and a line of ten million `>` stays cheap.
 _QUOTE = re.compile(r"(?: {0,3}>){1,32} ?")
@@ -115,6 +117,16 @@ def lines(body: str) -> Iterator[Line]:
         held = line
     if held is not None:
         yield held
+
+
+def outline(body: str) -> Iterable[Line]:
+    """`lines`, kept for the next who asks for the same body: a note is read for its marks and then cut."""
+    return _kept(body) if len(body) <= _KEPT_CHARACTERS else lines(body)
+
+
+@functools.lru_cache(maxsize=4)  # one for each thread that prepares notes
+def _kept(body: str) -> tuple[Line, ...]:
+    return tuple(lines(body))
 
 
 def _split(body: str) -> Iterator[tuple[int, str]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote
 
-from sidecar.vault.blocks import lines
+from sidecar.vault.blocks import outline
 from sidecar.vault.paths import NOTE_SUFFIX, VaultPath, is_note_name
 
 MAX_TAGS: Final = 10_000
@@ -122,7 +122,7 @@ def _outside_fences(body: str) -> Iterator[str]:
         yield body
         return
     start: int | None = 0
-    for line in lines(body):
+    for line in outline(body):
         if line.kind in ("fence", "code"):
             if start is not None:
                 yield body[start : line.start]
