@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sidecar import __version__
@@ -25,13 +26,13 @@ from sidecar.bridge.token import Caller, Keys, new_local_key
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
 from sidecar.config import ServeOptions
 from sidecar.contract import Surface, composite, single
-from sidecar.errors import BadArguments
-from sidecar.index.corpus import Corpus, open_corpus
+from sidecar.index.corpus import open_corpus
 from sidecar.index.indexer import Progress
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.services.core import Core
 from sidecar.services.reading import Reading
+from sidecar.services.upkeep import Upkeep
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from sidecar.web.admin import AdminActions
@@ -136,7 +137,7 @@ async def open_daemon(
             mounts=_mounts(core, _enabled(options)),
             prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
             instance=instance,
-            admin=_admin(corpus, options, running, port, visitors),
+            admin=_admin(Upkeep(corpus), options.vault, running, port, visitors),
             allowed_origins=config.http.allowed_origins,
             limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
             on_refused=visitors.refused,
@@ -170,62 +171,17 @@ def _mounts(core: Core, surfaces: list[Surface]) -> Mapping[str, McpPath]:
     return mounts
 
 
-def _admin(corpus: Corpus, options: ServeOptions, running: Running, port: int, visitors: Visitors) -> AdminActions:
+def _admin(upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: Visitors) -> AdminActions:
     async def status() -> dict[str, Any]:
-        state = await corpus.status()
-        counts = state.counts
         return {
-            "phase": str(state.phase),
             "url": running.url,
             "port": port,
             "pid": os.getpid(),
             "version": __version__,
-            "vault": str(options.vault),
-            "generation": state.generation,
-            "settled": state.settled,
-            "progress": {"done": state.done, "total": state.total},
-            "notes": {
-                "total": state.names,
-                "keyword": counts.notes,
-                "vector": 0,
-                "skipped": counts.skipped,
-            },
-            "chunks": {"total": counts.chunks, "vector": counts.chunks_ready},
-            "skipped": [{"path": path, "reason": reason} for path, reason in state.skipped],
-            "watching": state.watching,
-            "embedder": None,
-            "backend": None,
+            "vault": str(vault),
+            **await upkeep.status(),
             "clients": visitors.facts(),
             "last_refused": visitors.last_refused,
-            "last_problem": state.problem,
-        }
-
-    async def wait(after: int, within_s: float) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(within_s):
-                await corpus.wait_beyond(after)
-        except TimeoutError:
-            pass
-        return {"generation": corpus.generation}
-
-    async def search(query: str, k: int, mode: str) -> dict[str, Any]:
-        if mode == "vector":
-            raise BadArguments("mode: there is no vector index; use keyword.")
-        answer = await corpus.search(query, k)
-        return {
-            "mode": "keyword",
-            "generation": corpus.generation,
-            "results": [
-                {
-                    "id": hit.note_id,
-                    "title": hit.title,
-                    "path": hit.path,
-                    "line": hit.line,
-                    "snippet": hit.snippet,
-                    "score": hit.score,
-                }
-                for hit in answer.hits
-            ],
         }
 
     async def stop() -> dict[str, Any]:
@@ -233,11 +189,7 @@ def _admin(corpus: Corpus, options: ServeOptions, running: Running, port: int, v
         asyncio.get_running_loop().call_later(0.05, running.stopped.set)
         return {"stopping": True, "pid": os.getpid()}
 
-    async def rebuild() -> dict[str, Any]:
-        corpus.rebuild()
-        return {"rebuilding": True, "generation": corpus.generation}
-
-    return AdminActions(status=status, wait=wait, search=search, stop=stop, rebuild=rebuild)
+    return AdminActions(status=status, wait=upkeep.wait, search=upkeep.search, stop=stop, rebuild=upkeep.rebuild)
 
 
 async def run_daemon(

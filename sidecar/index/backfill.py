@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sidecar.index.look import Findings, Looker
-from sidecar.index.manifest import Batch, ManifestReader
+from sidecar.index.manifest import Batch
+from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Prepared, Skip
 from sidecar.index.preparers import Preparers
 from sidecar.tasks import Lane

@@ -22,7 +22,8 @@ from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.literal import excerpts
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
-from sidecar.index.manifest import Counts, Manifest, ManifestReader
+from sidecar.index.manifest import Manifest
+from sidecar.index.manifest_reader import Counts, ManifestReader
 from sidecar.index.preparers import Preparers
 from sidecar.index.search import Answer, keyword_answer
 from sidecar.index.tokens import Tokenizer

@@ -18,7 +18,8 @@ from sidecar.errors import VaultAway
 from sidecar.index.backfill import Backfill, to_batch, without_overtaken
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker, Survey
-from sidecar.index.manifest import Batch, Manifest, ManifestReader
+from sidecar.index.manifest import Batch, Manifest
+from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import PREPARED_VERSION
 from sidecar.index.preparers import Preparers
 from sidecar.tasks import Lane

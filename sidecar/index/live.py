@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
 from sidecar.index.literal import LiteralIndex, Match, entry, matches
-from sidecar.index.manifest import Applied, Batch, ChunkRow, Manifest, ManifestReader
+from sidecar.index.manifest import Applied, Batch, Manifest
+from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sidecar.errors import BadPath, NotFound, TooLarge, Unreadable, VaultAway
-from sidecar.index.manifest import ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import NO_STAT, Skip
 from sidecar.index.preparers import Read
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules

@@ -5,8 +5,8 @@ at any time. A chunk row never changes its text: another text is another row
 with a new id, and ids are never used twice. Comparing ids is therefore all it
 takes to bring a cache up to date.
 
-One writer (the indexer); readers open connections of their own. Everything
-here blocks: call it in a lane.
+One writer (the indexer); readers open connections of their own (`manifest_reader`).
+Everything here blocks: call it in a lane.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sidecar.index.chunks import Chunk
-from sidecar.index.prepare import Piece, Prepared, Skip, unpack
+from sidecar.index.manifest_reader import connect
+from sidecar.index.prepare import Piece, Prepared, Skip
 from sidecar.vault.jail import FileStat
 
 logger = logging.getLogger(__name__)
@@ -98,29 +98,6 @@ class Applied:
     put_notes: Sequence[tuple[int, Prepared]]
 
 
-class ChunkRow(NamedTuple):
-    """A chunk joined with its note, as a search needs it."""
-
-    chunk_id: int
-    path: str
-    note_id: str
-    title: str
-    ordinal: int
-    line: int
-    breadcrumb: str
-    text: str
-    language: str
-
-
-class Counts(NamedTuple):
-    """How far the index is, in rows."""
-
-    notes: int
-    skipped: int
-    chunks: int
-    chunks_ready: int
-
-
 class Manifest:
     """The writer's view. Opens the database, makes it when it is missing, sets a damaged one aside."""
 
@@ -138,7 +115,7 @@ class Manifest:
         self.generation = int(self._meta("generation") or 0)
 
     def _open(self) -> sqlite3.Connection:
-        db = _connect(self._path)
+        db = connect(self._path)
         try:
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
@@ -308,142 +285,6 @@ class Manifest:
     def close(self) -> None:
         """Close the writer's connection; the WAL is folded in when it is the last."""
         self._db.close()
-
-
-class ManifestReader:
-    """A read-only view on a connection of its own, for one lane."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = _connect(path)
-        self._db.execute("PRAGMA query_only = ON")
-
-    def seen(self) -> dict[str, FileStat]:
-        """Every path the index has an opinion on, with the file state that opinion is of. Skipped ones included."""
-        found = {
-            path: FileStat(*stat)
-            for path, *stat in self._db.execute("SELECT path, mtime_ns, size, ctime_ns, inode FROM skipped")
-        }
-        for path, *stat in self._db.execute("SELECT path, mtime_ns, size, ctime_ns, inode FROM notes"):
-            found[path] = FileStat(*stat)
-        return found
-
-    def checksum(self, path: str) -> str | None:
-        """Checksum of the indexed bytes of a note, None when it is not indexed."""
-        row = self._db.execute("SELECT checksum FROM notes WHERE path = ?", (path,)).fetchone()
-        return row[0] if row else None
-
-    def is_skipped(self, path: str) -> bool:
-        """Whether the path is recorded as left out."""
-        return self._db.execute("SELECT 1 FROM skipped WHERE path = ?", (path,)).fetchone() is not None
-
-    def below(self, folder: str) -> list[str]:
-        """Known paths under a folder, notes and skipped files."""
-        low, high = folder + "/", folder + "0"  # "0" is the character after "/"
-        query = (
-            "SELECT path FROM notes WHERE path > ? AND path < ?"
-            " UNION SELECT path FROM skipped WHERE path > ? AND path < ?"
-        )
-        return [row[0] for row in self._db.execute(query, (low, high, low, high))]
-
-    def chunk_rows(self, chunk_ids: Sequence[int]) -> dict[int, ChunkRow]:
-        """The chunks that exist, by id; unknown ids are left out, so text that was deleted can't come back."""
-        found: dict[int, ChunkRow] = {}
-        for start in range(0, len(chunk_ids), 500):
-            part = chunk_ids[start : start + 500]
-            marks = ",".join("?" * len(part))
-            for row in self._db.execute(
-                "SELECT chunk_id, path, note_id, title, ordinal, line, breadcrumb, text, language"  # noqa: S608
-                f" FROM chunks JOIN notes USING (note_key) WHERE chunk_id IN ({marks})",
-                part,
-            ):
-                found[row[0]] = ChunkRow(*row)
-        return found
-
-    def chunk_ids(self) -> list[int]:
-        """All chunk ids, ascending."""
-        return [row[0] for row in self._db.execute("SELECT chunk_id FROM chunks ORDER BY chunk_id")]
-
-    def keyword_texts(self, chunk_ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-        """(chunk id, everything a keyword can hit in it, language of its note)."""
-        query = (
-            "SELECT ordinal, breadcrumb, text, extra, language"
-            " FROM chunks JOIN notes USING (note_key) WHERE chunk_id = ?"
-        )
-        for chunk_id in chunk_ids:
-            row = self._db.execute(query, (chunk_id,)).fetchone()
-            if row:
-                ordinal, breadcrumb, text, extra, language = row
-                yield chunk_id, Chunk(ordinal, breadcrumb, text, 1, extra).words, language
-
-    def texts(self) -> Iterator[tuple[int, str, str]]:
-        """(note key, path, whole text) of every note."""
-        for note_key, path, packed in self._db.execute(
-            "SELECT note_key, path, text FROM notes JOIN texts USING (note_key)"
-        ):
-            yield note_key, path, unpack(packed)
-
-    def text(self, note_key: int) -> str | None:
-        """The whole text of one note as it was indexed."""
-        row = self._db.execute("SELECT text FROM texts WHERE note_key = ?", (note_key,)).fetchone()
-        return unpack(row[0]) if row else None
-
-    def paths(self) -> list[str]:
-        """Every note by name: indexed ones and listed ones that could not be indexed. No order."""
-        query = "SELECT path FROM notes UNION SELECT path FROM skipped WHERE listed"
-        return [row[0] for row in self._db.execute(query)]
-
-    def skipped(self) -> list[tuple[str, str]]:
-        """(path, reason) of every file left out, by path."""
-        return [(p, r) for p, r in self._db.execute("SELECT path, reason FROM skipped ORDER BY path")]
-
-    def left_out(self) -> int:
-        """Notes by name that can't be searched: too large, or unreadable from the start."""
-        query = "SELECT count(*) FROM skipped WHERE listed AND path NOT IN (SELECT path FROM notes)"
-        return self._db.execute(query).fetchone()[0]
-
-    def counts(self) -> Counts:
-        """Rows by kind; a file that is indexed and can't be read any more counts as indexed."""
-        one = self._db.execute(
-            "SELECT (SELECT count(*) FROM notes),"
-            " (SELECT count(*) FROM skipped WHERE path NOT IN (SELECT path FROM notes)),"
-            " (SELECT count(*) FROM chunks),"
-            " (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE state = 'pending')"
-        ).fetchone()
-        return Counts(*one)
-
-    def embeddable_texts(self, path: str) -> list[str]:
-        """What of a note an embedder would get, in order; chunks that only keywords can find have no text."""
-        query = (
-            "SELECT breadcrumb || char(10) || chunks.text FROM chunks JOIN notes USING (note_key)"
-            " WHERE path = ? AND chunks.text <> '' ORDER BY ordinal"
-        )
-        return [row[0] for row in self._db.execute(query, (path,))]
-
-    def contents(self) -> list[tuple[str, str, list[str]]]:
-        """(path, checksum, chunk texts) of the whole index, for comparing two of them."""
-        rows: dict[str, tuple[str, list[str]]] = {}
-        for path, checksum, text in self._db.execute(
-            "SELECT path, checksum, breadcrumb || char(10) || chunks.text || char(10) || extra"
-            " FROM notes LEFT JOIN chunks USING (note_key) ORDER BY path, ordinal"
-        ):
-            texts = rows.setdefault(path, (checksum, []))[1]
-            if text is not None:
-                texts.append(text)
-        return [(path, checksum, texts) for path, (checksum, texts) in rows.items()]
-
-    def close(self) -> None:
-        """Close this reader's connection."""
-        self._db.close()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA foreign_keys = ON")
-    db.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint in mid-batch would hold up searches
-    db.execute("PRAGMA mmap_size = 268435456")
-    return db
 
 
 def _set_aside(path: Path) -> None:

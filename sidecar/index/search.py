@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sidecar.index.live import LiveIndex, ScoredChunk
-from sidecar.index.manifest import ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.ranking import best_per_note
 from sidecar.index.snippets import snippet
 

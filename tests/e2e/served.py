@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sidecar.index.manifest import ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
 from sidecar.vault.paths import is_hidden, is_note_name
 from tests.daemons import Daemon, start_daemon
 

@@ -13,7 +13,7 @@ import pytest
 
 from sidecar.index.corpus import Corpus
 from sidecar.index.indexer import Phase
-from sidecar.index.manifest import ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
 from tests.index.vaults import PATIENCE_S, found, opened, ranked, settled, until, until_found
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.index.manifest import Manifest, ManifestReader
+from sidecar.index.manifest import Manifest
+from sidecar.index.manifest_reader import ManifestReader
 from tests.index.vaults import opened, ranked
 
 WORDS = [f"word{number}" for number in range(60)]

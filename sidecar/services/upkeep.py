@@ -1,0 +1,71 @@
+"""What the vault's owner asks from a terminal: the state of the index, ranked search, a rebuild."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from sidecar.errors import BadArguments
+from sidecar.index.corpus import Corpus
+
+
+class Upkeep:
+    """Answers are facts that are JSON as they are."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+
+    async def status(self) -> dict[str, Any]:
+        """Phase, counts, skipped files and problems of the index."""
+        state = await self._corpus.status()
+        counts = state.counts
+        return {
+            "phase": str(state.phase),
+            "generation": state.generation,
+            "settled": state.settled,
+            "progress": {"done": state.done, "total": state.total},
+            "notes": {"total": state.names, "keyword": counts.notes, "vector": 0, "skipped": counts.skipped},
+            "chunks": {"total": counts.chunks, "vector": counts.chunks_ready},
+            "skipped": [{"path": path, "reason": reason} for path, reason in state.skipped],
+            "watching": state.watching,
+            "embedder": None,
+            "backend": None,
+            "last_problem": state.problem,
+        }
+
+    async def wait(self, after: int, within_s: float) -> dict[str, Any]:
+        """Wait for a newer generation, but no longer than `within_s`."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._corpus.wait_beyond(after)
+        except TimeoutError:
+            pass
+        return {"generation": self._corpus.generation}
+
+    async def search(self, query: str, k: int, mode: str) -> dict[str, Any]:
+        """Ranked notes.
+
+        Raises:
+            BadArguments: the mode needs vectors.
+            NotReady: no note is indexed yet.
+        """
+        if mode == "vector":
+            raise BadArguments("mode: there is no vector index; use keyword.")
+        answer = await self._corpus.search(query, k)
+        results = [
+            {
+                "id": hit.note_id,
+                "title": hit.title,
+                "path": hit.path,
+                "line": hit.line,
+                "snippet": hit.snippet,
+                "score": hit.score,
+            }
+            for hit in answer.hits
+        ]
+        return {"mode": answer.mode, "generation": self._corpus.generation, "results": results}
+
+    async def rebuild(self) -> dict[str, Any]:
+        """Have every note taken as new."""
+        self._corpus.rebuild()
+        return {"rebuilding": True, "generation": self._corpus.generation}
