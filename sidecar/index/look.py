@@ -230,7 +230,7 @@ class Looker:
 
 
 def _path(text: str) -> VaultPath | None:
-    """A path named by an event; None when it has a dot-named component and so is not ours."""
+    """A path named by an event; None when it has a dot-named component or is too deep, and so is not ours."""
     try:
         return VaultPath.found(text)
     except BadPath:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sidecar.index.chunks import Chunk
 from sidecar.index.prepare import unpack
@@ -70,19 +70,20 @@ class ManifestReader:
         )
         return [row[0] for row in self._db.execute(query, (low, high, low, high))]
 
+    def notes_of(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """Note key of each chunk that exists; unknown ids are left out, so text that was deleted can't come back."""
+        return dict(self._selected("SELECT chunk_id, note_key FROM chunks", chunk_ids))
+
     def chunk_rows(self, chunk_ids: Sequence[int]) -> dict[int, ChunkRow]:
-        """The chunks that exist, by id; unknown ids are left out, so text that was deleted can't come back."""
-        found: dict[int, ChunkRow] = {}
+        """The chunks that exist, by id."""
+        columns = "SELECT chunk_id, path, note_id, title, ordinal, line, breadcrumb, text, language"
+        rows = self._selected(f"{columns} FROM chunks JOIN notes USING (note_key)", chunk_ids)
+        return {row[0]: ChunkRow(*row) for row in rows}
+
+    def _selected(self, query: str, chunk_ids: Sequence[int]) -> Iterator[Any]:
         for start in range(0, len(chunk_ids), 500):
             part = chunk_ids[start : start + 500]
-            marks = ",".join("?" * len(part))
-            for row in self._db.execute(
-                "SELECT chunk_id, path, note_id, title, ordinal, line, breadcrumb, text, language"  # noqa: S608
-                f" FROM chunks JOIN notes USING (note_key) WHERE chunk_id IN ({marks})",
-                part,
-            ):
-                found[row[0]] = ChunkRow(*row)
-        return found
+            yield from self._db.execute(f"{query} WHERE chunk_id IN ({','.join('?' * len(part))})", part)
 
     def chunk_ids(self) -> list[int]:
         """All chunk ids, ascending."""

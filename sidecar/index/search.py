@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sidecar.index.live import LiveIndex, ScoredChunk
-from sidecar.index.manifest_reader import ManifestReader
-from sidecar.index.ranking import best_per_note
+from sidecar.index.live import LiveIndex
+from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.snippets import snippet
 
 Mode = Literal["hybrid", "vector", "keyword"]
@@ -42,12 +41,10 @@ def depth_for(k: int) -> int:
 def keyword_answer(live: LiveIndex, reader: ManifestReader, query: str, k: int) -> Answer:
     """The `k` best notes for the query's words. Blocks."""
     words = live.words(query)
-    found = live.search_keywords(reader, words, depth_for(k))
-    notes = best_per_note([(chunk.row.path, chunk.score, chunk) for chunk in found])
-    return Answer("keyword", [_hit(live, chunk, score, words) for _, score, chunk in notes[:k]])
+    found = live.search_keywords(reader, words, depth_for(k), k)
+    return Answer("keyword", [_hit(live, row, score, words) for row, score in found])
 
 
-def _hit(live: LiveIndex, chunk: ScoredChunk, score: float, words: dict[str, float]) -> Hit:
-    row = chunk.row
+def _hit(live: LiveIndex, row: ChunkRow, score: float, words: dict[str, float]) -> Hit:
     text = row.text or row.breadcrumb
     return Hit(row.path, row.note_id, row.title, row.line, snippet(text, live.spans(text, words, row.language)), score)

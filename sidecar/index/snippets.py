@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 SNIPPET_CHARS = 160  # contracts: without marks and ellipses
@@ -27,10 +28,12 @@ def snippet(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _window(text: str, spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The window of SNIPPET_CHARS characters that holds the most spans, the first of equals."""
+    lows, highs = [low for low, _ in spans], [high for _, high in spans]
     best, most = 0, 0
-    for low, _ in spans:
+    for low in lows:
         start = max(0, low - _LEAD)
-        inside = sum(start <= s and e <= start + SNIPPET_CHARS for s, e in spans)
+        inside = bisect_right(highs, start + SNIPPET_CHARS) - bisect_left(lows, start)
         if inside > most:
             best, most = start, inside
     start = min(best, max(0, len(text) - SNIPPET_CHARS))

@@ -140,8 +140,11 @@ class Tokenizer:
             places = [(at, at + width) for width in (1, 2) for at in range(run.start(), run.end() - width + 1)]
             found += [(start, end) for start, end in places if wide_normal(text[start:end]) in wanted]
         plain = WIDE.sub(" ", text)
-        known = self._known[_language(_words(plain), language) or _DEFAULT]
-        found += [match.span() for match in WORDS.finditer(plain) if not wanted.isdisjoint(known[match.group()])]
+        words = set(_words(plain))
+        known = self._known[_language(words, language) or _DEFAULT]
+        hits = {word for word in words if not wanted.isdisjoint(known[word])}
+        if hits:
+            found += [match.span() for match in WORDS.finditer(plain) if match.group() in hits]
         return _joined(sorted(found))
 
 

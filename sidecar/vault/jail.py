@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 from sidecar.errors import TooLarge, Unreadable, VaultAway
 from sidecar.vault.door import Door, NotThere
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
-from sidecar.vault.paths import MAX_SEGMENTS, VaultPath, echo, is_note_name, no_folder, no_note, printable
+from sidecar.vault.paths import VaultPath, echo, is_note_name, is_too_deep, no_folder, no_note, printable
 
 _READ_TRIES: Final = 5
 _FIRST_WAIT_S: Final = 0.002  # doubled before each try: a program that saves in place gets 60 ms to finish
@@ -210,7 +210,6 @@ class Jail:
                 yield _trouble(path, _OTHER_DEVICE)
                 continue
             prefix = f"{text}/" if text else ""
-            is_deepest = prefix.count("/") == MAX_SEGMENTS - 1
             for name, status in listing.entries:
                 inner = prefix + name
                 is_folder = status is None
@@ -218,10 +217,10 @@ class Jail:
                     yield Trouble(None, _shown_bytes(inner), "its name is not UTF-8", lost=False)
                 elif ignored.names(inner, is_folder):
                     continue
-                elif status is None and not is_deepest:
-                    pending.append(inner)
-                elif status is None:
+                elif is_too_deep(f"{inner}/" if is_folder else inner):
                     yield _trouble(VaultPath(inner), "it lies too deep")
+                elif status is None:
+                    pending.append(inner)
                 elif isinstance(status, OSError):
                     yield _trouble(VaultPath(inner), _reason(status), lost=True)
                 elif refusal := self._refusal(status):

@@ -95,9 +95,9 @@ class VaultPath:
         """A path met on disk. It may hold what callers can't ask for, such as a backslash or a line end.
 
         Raises:
-            BadPath: a segment is empty or begins with a dot.
+            BadPath: a segment is empty or begins with a dot, or it is too deep.
         """
-        if text and any(not part or is_hidden(part) for part in text.split("/")):
+        if is_too_deep(text) or (text and any(not part or is_hidden(part) for part in text.split("/"))):
             raise BadPath(f"'{echo(text)}' is not a path inside the vault; use one like 'Folder/Note.md'.")
         return cls(text)
 
@@ -115,6 +115,14 @@ def no_folder(path: VaultPath) -> NotFound:
 def is_note_name(name: str) -> bool:
     """Whether a file of this name or path is a note; the case of the suffix does not matter."""
     return name[-3:].lower() == NOTE_SUFFIX
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether a path met on disk has more segments or bytes than a caller may ask for."""
+    if text.count("/") >= MAX_SEGMENTS:
+        return True
+    # four bytes a character at most; "surrogatepass" because a name need not be UTF-8
+    return len(text) > MAX_PATH_BYTES // 4 and len(text.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES
 
 
 def is_hidden(segment: str) -> bool:

@@ -1,0 +1,73 @@
+"""Ranked search over a corpus: one row a note, best first, in every script, and nothing for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.index.corpus import Corpus
+from tests.index.vaults import opened
+
+NOTES = {
+    "Heat.md": "---\naliases: [boiler]\ntags: [home/heating]\n---\n# Heat pump\nWe take it; the offer is valid.\n",
+    "Wärme.md": "# Wärmepumpe\nDie Angebote für die Wärmepumpen liegen vor.\n",
+    "Путь.md": "# Поездка\nМы купили билеты на поезда.\n",
+    "京都.md": "# 京都旅行\n来週、京都へ旅行します。\n",
+    "long.md": "\n\n".join(f"## Part {n}\n" + "filler text here " * 60 + "needleword" for n in range(6)),
+    "Code.md": "call `readNoteFile` or snake_case_name\n",
+}
+
+
+@pytest.fixture
+async def corpus(tmp_path: Path) -> AsyncIterator[Corpus]:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    for name, text in NOTES.items():
+        (vault / name).write_text(text)
+    async with opened(vault, tmp_path / "state") as corpus:
+        yield corpus
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("heat pumps", "Heat.md"),
+        ("boiler", "Heat.md"),
+        ("#home/heating", "Heat.md"),
+        ("Wärmepumpe Angebot", "Wärme.md"),
+        ("waermepumpe angebote wärmepumpe", "Wärme.md"),
+        ("билет", "Путь.md"),
+        ("京都 旅行", "京都.md"),
+        ("旅", "京都.md"),
+        ("note file", "Code.md"),
+        ("snake case", "Code.md"),
+    ],
+)
+async def test_the_right_note_comes_first(corpus: Corpus, query: str, path: str) -> None:
+    answer = await corpus.search(query, 5)
+    assert answer.mode == "keyword"
+    assert answer.hits[0].path == path
+
+
+async def test_a_note_with_many_matching_chunks_is_one_row(corpus: Corpus) -> None:
+    answer = await corpus.search("needleword", 10)
+    assert [hit.path for hit in answer.hits] == ["long.md"]
+    assert "[needleword]" in answer.hits[0].snippet
+
+
+async def test_rows_are_best_first_and_no_more_than_asked(corpus: Corpus) -> None:
+    answer = await corpus.search("heat pump text offer Angebote", 2)
+    scores = [hit.score for hit in answer.hits]
+    assert len(scores) == 2 and scores == sorted(scores, reverse=True)
+
+
+async def test_the_line_is_that_of_the_file(corpus: Corpus, tmp_path: Path) -> None:
+    [hit] = (await corpus.search("boiler", 1)).hits
+    assert NOTES["Heat.md"].split("\n")[hit.line - 1] == "# Heat pump"
+
+
+@pytest.mark.parametrize("query", ["zeppelin", "!!! ???", "()[]"])
+async def test_text_without_a_match_gives_an_empty_list(corpus: Corpus, query: str) -> None:
+    assert (await corpus.search(query, 5)).hits == []
