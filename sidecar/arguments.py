@@ -89,7 +89,8 @@ def _prepared(value: Any, spec: dict[str, Any], numbers: Numbers) -> Any:
     """An integral JSON number is a whole number however it is written; on clamping surfaces no number is a mistake."""
     if spec.get("type") != "integer":
         return value
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # only a float can be infinite, and a very large whole number can't be made one to find out
+    is_number = math.isfinite(value) if isinstance(value, float) else type(value) is int
     if numbers == "refuse":
         return int(value) if is_number and isinstance(value, float) and value.is_integer() else value
     if not is_number:

@@ -229,9 +229,9 @@ async def running(
         )
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], *, within_s: float = PATIENCE_S) -> None:
     """Look again and again, for things that announce themselves to nobody."""
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.01)

@@ -118,23 +118,30 @@ class Looker:
         expanded: dict[str, None] = {}
         skips: list[Skip] = []
         folders: list[str] = []
-        for text in paths:
+        walked: set[str] = set()
+        incomplete: set[str] = set()
+        for text in sorted(paths):  # a folder before what is in it
             path = _path(text)
             if path is None:
                 continue
             kind = "missing" if self.ignored.ignores(path, is_folder=True) else self._kind(path)
-            complete = kind != "unknown"
-            if kind == "folder":
+            if kind == "unknown":
+                incomplete.add(text)
+            # a deep tree that appears at once is named folder by folder; to walk each to its end would be cubic
+            elif kind == "folder" and walked.isdisjoint(_above(text)):
+                walked.add(text)
                 folders.append(text)
                 for entry in self._below(path):
                     if isinstance(entry, Found):
                         expanded[entry.path.text] = None
-                    else:
-                        complete = complete and not entry.lost
-                        skips.append(_skip_of(entry))
-            elif is_note_name(path.name):
+                        continue
+                    skip = _skip_of(entry)
+                    skips.append(skip)
+                    if entry.lost:
+                        incomplete.update((skip.path, *_above(skip.path)))
+            if kind != "folder" and is_note_name(path.name):
                 expanded[text] = None
-            if complete:
+            if text not in incomplete:
                 expanded.update(dict.fromkeys(self._known(path, reader)))
         in_trouble = {skip.path for skip in skips}
         return Expansion([path for path in expanded if path not in in_trouble], skips, folders)
@@ -235,6 +242,13 @@ def _path(text: str) -> VaultPath | None:
         return VaultPath.found(text)
     except BadPath:
         return None
+
+
+def _above(text: str) -> Iterator[str]:
+    """The folders that a path is in, the lowest first; not the vault itself."""
+    while (end := text.rfind("/")) > 0:
+        text = text[:end]
+        yield text
 
 
 def _skip_of(trouble: Trouble) -> Skip:

@@ -22,6 +22,7 @@ from sidecar.vault.paths import NOTE_SUFFIX, VaultPath, is_note_name
 MAX_TAGS: Final = 10_000
 MAX_LINKS: Final = 10_000
 _MAX_TAG_CHARACTERS: Final = 200
+_MAX_SCANNED: Final = 4 << 20  # characters; about 4 s of nothing but links
 
 LinkKind = Literal["wikilink", "markdown"]
 
@@ -90,7 +91,8 @@ _ATTACHMENT: Final = re.compile(
 
 
 def marks(body: str, folder: VaultPath) -> Marks:
-    """Tags and links of a note that lies in `folder`."""
+    """Tags and links of a note that lies in `folder`, from the part of its body that is indexed as well."""
+    body = body[:_MAX_SCANNED]
     has_links = "[[" in body or "](" in body or "]:" in body
     if not has_links and _ANY_TAG.search(body) is None:
         return Marks()

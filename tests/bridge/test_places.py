@@ -71,6 +71,12 @@ def test_what_cannot_be_a_vault_is_refused_with_a_reason(tmp_path: Path) -> None
     assert check_vault(home / "notes", home=home) == (home / "notes").resolve()
 
 
+def test_a_place_that_can_not_even_be_looked_at_is_refused_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert re.search(r"leads back to itself|can't be looked at", refused(tmp_path / "loop", tmp_path))
+    assert "can't be looked at: " in refused(tmp_path / ("x" * 300), tmp_path)
+
+
 def test_the_nearest_folder_with_editor_settings_is_the_vault(tmp_path: Path) -> None:
     inner = tmp_path / "outer" / "inner"
     (inner / "deep" / "er").mkdir(parents=True)

@@ -131,6 +131,17 @@ def test_without_any_vault_the_question_is_asked_back(
     assert said.err.startswith("vault-sidecar: which vault? Name its folder with --vault DIR")
 
 
+def test_in_a_folder_that_was_deleted_the_question_is_asked_back(
+    run: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said = run("status")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("vault-sidecar: which vault?")
+
+
 def test_state_inside_the_vault_is_refused_by_every_command(run: Callable[..., Said], place: Place) -> None:
     """L08."""
     for leaf in LEAVES:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tests import wire
 from tests.daemons import Daemon, start_daemon
@@ -85,13 +86,18 @@ class Ground:
                 return paths
 
     def admin(self, target: str) -> dict[str, Any]:
-        """GET below /admin with the local key. Its answer is free of the canary."""
-        [key] = self.state.rglob("local.key")
-        headers = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {key.read_text().strip()}"}
-        reply = wire.raw(self.port, wire.request("GET", f"/admin/{target}", headers))
+        """What a GET below /admin answers; its query is text as it is. It is free of the canary."""
+        reply = self.ask_admin(target)
         assert reply.status == 200, reply
         assert CANARY.encode() not in reply.body
         return reply.json()
+
+    def ask_admin(self, target: str) -> wire.Reply:
+        """GET below /admin with the local key."""
+        [key] = self.state.rglob("local.key")
+        headers = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {key.read_text().strip()}"}
+        path, _, query = target.partition("?")
+        return wire.raw(self.port, wire.request("GET", f"/admin/{path}?{quote(query, safe='=&')}", headers))
 
     def settled(self) -> dict[str, Any]:
         """The status once nothing is queued."""
@@ -150,3 +156,10 @@ def write(folder: Path, path: str, content: str | bytes = INSIDE) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content.encode() if isinstance(content, str) else content)
     return file
+
+
+def later_note(ground: Ground, row: str) -> float:
+    """Save an ordinary note and wait until it is found; how long that took."""
+    word = f"later{row.replace('-', '')}x"
+    write(ground.vault, f"{row}/later.md", f"{word}\n")
+    return ground.until_found(word, [f"{row}/later.md"])

@@ -49,7 +49,7 @@ class Ended:
 
 
 class Site:
-    """A vault and a state root that no daemon has touched yet, without a keyring."""
+    """A vault and a state root that no daemon has touched yet, without a keyring. To be closed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,6 +57,7 @@ class Site:
         self.root = folder / "root"
         self.vault.mkdir()
         self.events_file = folder / "events"
+        self._begun: list[Daemon] = []
 
     @property
     def state(self) -> Path:
@@ -109,7 +110,8 @@ class Site:
             cwd=REPOSITORY,
             umask=umask,
         )
-        return Daemon(process, "", errors)
+        self._begun.append(Daemon(process, "", errors))
+        return self._begun[-1]
 
     def start(self, *args: str, port: str | None = "0", umask: int = PRIVATE_UMASK, **env: str) -> Daemon:
         """A daemon that listens; its token is the one in the file. Ends with `stop` or `kill`."""
@@ -131,6 +133,11 @@ class Site:
             timeout=START_S,
         )
         return Ended(done.returncode, done.stdout, done.stderr)
+
+    def close(self) -> None:
+        """End by force what a failed test left running."""
+        for daemon in self._begun:
+            daemon.kill()
 
     def _command(self, *args: str, port: str | None) -> list[str]:
         """`serve`, of this vault unless `args` name another."""

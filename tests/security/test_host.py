@@ -79,15 +79,15 @@ def test_only_our_own_names_are_answered(guarded: Guarded, request_bytes: bytes,
         assert b"evil" not in reply.body
 
 
-def test_a_foreign_host_is_refused_before_the_token_is_asked_for(guarded: Guarded) -> None:
+def test_h36_a_foreign_host_is_refused_before_the_token_is_asked_for(guarded: Guarded) -> None:
     without = post(b"Host: evil.example", rest=b"Content-Type: application/json\r\n")
-    reply = guarded.raw(without)  # H36
+    reply = guarded.raw(without)
     assert reply.status == 403
     assert __version__.encode() not in reply.body
     assert b"/" not in reply.body.replace(b"\\/", b"")
 
 
 @pytest.mark.parametrize("target", ["/identity", "/.well-known/x", "/register", "/health", "/"])
-def test_open_paths_answer_to_our_own_names_only(guarded: Guarded, target: str) -> None:
-    assert guarded.ask("GET", target, Host="evil.example").status == 403  # H38
+def test_h38_open_paths_answer_to_our_own_names_only(guarded: Guarded, target: str) -> None:
+    assert guarded.ask("GET", target, Host="evil.example").status == 403
     assert guarded.ask("GET", target, Host="evil.example", Authorization=None).status == 403

@@ -8,9 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,19 @@ import pytest
 from sidecar.bridge import endpoint, lock
 from sidecar.bridge.token import is_token
 from tests import wire
-from tests.daemons import STOP_S, Daemon
+from tests.daemons import START_S, STOP_S, Daemon
 from tests.lab import wait_until
+from tests.security.conftest import Guarded
 from tests.security.starts import Site
 
 DEAD_PID = 2**22 + 1  # above the largest process id there can be
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    made = Site(tmp_path)
-    (made.vault / "Plum.md").write_text("# Plum\n\nA plum tree wants sun.\n")
-    return made
+def site(tmp_path: Path) -> Iterator[Site]:
+    with closing(Site(tmp_path)) as made:
+        (made.vault / "Plum.md").write_text("# Plum\n\nA plum tree wants sun.\n")
+        yield made
 
 
 def serves(daemon: Daemon, path: str = "/mcp") -> bool:
@@ -119,24 +119,23 @@ def test_d05_the_address_appears_whole_and_only_once_it_answers(site: Site) -> N
 # what others have left
 
 
-def dead_endpoint(site: Site) -> str:
-    facts = endpoint.Endpoint("http://127.0.0.1:9/mcp", 9, DEAD_PID, "old", "0", "then")
-    endpoint.write(site.state, facts)
-    return "old"
+DEAD_HOLDER = json.dumps({"pid": DEAD_PID, "owner": "serve", "instance": "old"})
+DEAD_ENDPOINT = json.dumps(
+    {"url": "http://127.0.0.1:9/mcp", "port": 9, "pid": DEAD_PID, "instance": "old", "version": "0", "started": "then"}
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    "stale",
     [
-        pytest.param("endpoint.json", '{"url": "http://127.0.0.1:9/mcp", "port": 9', id="D06-torn-endpoint"),
-        pytest.param("endpoint.json", "", id="D06-empty-endpoint"),
-        pytest.param("lock", json.dumps({"pid": DEAD_PID, "owner": "serve", "instance": "old"}), id="D06-dead-holder"),
-        pytest.param("lock", "\x00" * 100, id="D06-torn-lock"),
-        pytest.param("local.key", "", id="D06-empty-key"),
+        pytest.param({"endpoint.json": DEAD_ENDPOINT, "lock": DEAD_HOLDER}, id="D06-dead"),
+        pytest.param({"endpoint.json": DEAD_ENDPOINT[:40], "lock": "\x00" * 100, "local.key": "vsl_"}, id="D06-torn"),
+        pytest.param({"endpoint.json": "", "lock": "", "local.key": ""}, id="D06-empty"),
     ],
 )
-def test_a_stale_file_is_replaced(site: Site, name: str, content: str) -> None:
-    site.put(name, content)
+def test_stale_files_are_replaced(site: Site, stale: dict[str, str]) -> None:
+    for name, content in stale.items():
+        site.put(name, content)
     daemon = site.start()
     assert published_at(site).pid == daemon.pid
     assert lock.holder(site.state) == lock.Holder(daemon.pid, "serve", published_at(site).instance)
@@ -182,22 +181,21 @@ def test_a_signal_to_another_process_would_be_written_down(site: Site) -> None:
 # two of them
 
 
-@pytest.mark.parametrize("by_link", [pytest.param(False, id="D08"), pytest.param(True, id="D08-by-a-link")])
-def test_a_second_daemon_is_refused_with_the_firsts_address(site: Site, by_link: bool) -> None:
+def test_d08_a_second_daemon_is_refused_with_the_firsts_address(site: Site) -> None:
     first = site.start()
     before = {name: site.left()[name] for name in ("endpoint.json", "local.key", "lock", "token")}
-    vault = site.folder / "link" if by_link else site.vault
-    if by_link:
-        vault.symlink_to(site.vault, target_is_directory=True)
-    second = site.refused("--vault", str(vault), **site.write_down())
-    assert (second.code, second.out, second.err) == (
-        3,
-        "",
-        f"vault-sidecar: another daemon (pid {first.pid}, started as 'serve') serves this vault already,"
-        f" at {first.url}\n",
-    )
-    assert site.events("socket.bind", "os.rename", "os.kill") == []
-    assert {name: site.left()[name] for name in before} == before
+    link = site.folder / "link"
+    link.symlink_to(site.vault, target_is_directory=True)
+    for vault in (site.vault, link):
+        second = site.refused("--vault", str(vault), **site.write_down())
+        assert (second.code, second.out, second.err) == (
+            3,
+            "",
+            f"vault-sidecar: another daemon (pid {first.pid}, started as 'serve') serves this vault already,"
+            f" at {first.url}\n",
+        )
+        assert site.events("socket.bind", "os.rename", "os.kill") == []
+        assert {name: site.left()[name] for name in before} == before
     assert serves(first)
     assert first.stop() == 0
 
@@ -216,23 +214,19 @@ def test_d08_the_kernel_frees_the_lock_of_a_killed_daemon(site: Site) -> None:
 def test_d08_of_eight_that_start_at_once_exactly_one_serves(site: Site) -> None:
     """S16, smaller."""
     daemons = [site.begin() for _ in range(8)]
-    try:
-        wait_until(lambda: sum(daemon.process.poll() is None for daemon in daemons) == 1)
-        [one] = [daemon for daemon in daemons if daemon.process.poll() is None]
-        others = [daemon for daemon in daemons if daemon is not one]
-        one.wait_ready()
-        one.token = site.token
-        assert [daemon.process.returncode for daemon in others] == [3] * 7
-        for daemon in others:
-            assert daemon.stdout() == ""
-            assert daemon.stderr().startswith(f"vault-sidecar: another daemon (pid {one.pid}, started as 'serve') ")
-            assert daemon.stderr().count("\n") == 1
-        assert published_at(site).pid == one.pid
-        assert serves(one)
-        assert one.stop() == 0
-    finally:
-        for daemon in daemons:
-            daemon.kill()
+    wait_until(lambda: sum(daemon.process.poll() is None for daemon in daemons) == 1, within_s=START_S)
+    [one] = [daemon for daemon in daemons if daemon.process.poll() is None]
+    others = [daemon for daemon in daemons if daemon is not one]
+    one.wait_ready()
+    one.token = site.token
+    assert [daemon.process.returncode for daemon in others] == [3] * 7
+    for daemon in others:
+        assert daemon.stdout() == ""
+        assert daemon.stderr().startswith(f"vault-sidecar: another daemon (pid {one.pid}, started as 'serve') ")
+        assert daemon.stderr().count("\n") == 1
+    assert published_at(site).pid == one.pid
+    assert serves(one)
+    assert one.stop() == 0
     assert left_cleanly(site)
 
 
@@ -255,17 +249,18 @@ def test_without_the_kernels_lock_two_would_serve(site: Site) -> None:
 )
 def test_a_signal_ends_it_cleanly_whatever_its_clients_do(site: Site, number: signal.Signals) -> None:
     daemon = site.start()
-    idle, half, silent = wire.Wire(daemon.port), wire.Wire(daemon.port), wire.Wire(daemon.port)
     headers = wire.mcp_headers(daemon.port, daemon.token)
-    idle.send(wire.request("POST", "/mcp", headers, wire.INITIALIZE))
-    assert idle.reply().status == 200
-    half.send(wire.request("POST", "/mcp", headers | {"Content-Length": "100"}) + b"{")
-    daemon.process.send_signal(number)
-    assert daemon.process.wait(STOP_S) == 0
-    assert idle.at_end() and half.reply().status in (0, 503) and silent.at_end()
-    daemon.kill()
+    with wire.Wire(daemon.port) as idle, wire.Wire(daemon.port) as half, wire.Wire(daemon.port) as silent:
+        idle.send(wire.request("POST", "/mcp", headers, wire.INITIALIZE))
+        assert idle.reply().status == 200
+        half.send(wire.request("POST", "/mcp", headers | {"Content-Length": "100"}) + b"{")
+        daemon.process.send_signal(number)
+        assert daemon.process.wait(STOP_S) == 0
+        for client in (idle, half, silent):
+            assert client.at_end()
+    assert daemon.stop() == 0
     assert daemon.stdout() == f"{daemon.url}\n"
-    assert daemon.stderr().splitlines()[-1].endswith("sidecar.daemon: stopping")
+    assert "sidecar.daemon: stopping\n" in daemon.stderr()
     assert "Traceback" not in daemon.stderr()
     assert left_cleanly(site)
 
@@ -323,23 +318,15 @@ def test_d15_what_can_not_be_a_vault_is_refused(site: Site) -> None:
 # the keyring
 
 
-@pytest.mark.parametrize(
-    ("backend", "reason"),
-    [
-        pytest.param("keyring.backends.fail.Keyring", "this system has none", id="D18"),
-        pytest.param("keyring.backends.null.Keyring", "it did not keep what was stored in it", id="D20-null"),
-        pytest.param("no.such.Backend", "ModuleNotFoundError", id="D20-load"),
-    ],
-)
-def test_without_a_keyring_the_token_lies_in_a_private_file(site: Site, backend: str, reason: str) -> None:
-    daemon = site.start(PYTHON_KEYRING_BACKEND=backend)
+def test_d18_without_a_keyring_the_token_lies_in_a_private_file(site: Site) -> None:
+    daemon = site.start(PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
     assert serves(daemon)
     assert daemon.stop() == 0
     assert (site.state / "token").stat().st_mode & 0o777 == 0o600
     assert is_token(site.token)
     warnings = [line for line in daemon.stderr().splitlines() if " WARNING " in line]
     assert [line.partition("WARNING ")[2] for line in warnings] == [
-        f"sidecar.bridge.token_store: the system's keyring can't be used: {reason};"
+        "sidecar.bridge.token_store: the system's keyring can't be used: this system has none;"
         " the token is kept in a file of mode 0600 in the state folder"
     ]
     for name in ("NoKeyringError", "Traceback", site.token):
@@ -349,14 +336,9 @@ def test_without_a_keyring_the_token_lies_in_a_private_file(site: Site, backend:
 # surfaces
 
 
-@pytest.mark.parametrize("source", ["config.toml", "the environment"])
-def test_a_disabled_surface_is_away_with_the_token_and_silent_without(site: Site, source: str) -> None:
-    env = {}
-    if source == "config.toml":
-        site.put(source, "[surfaces]\nenabled = []\n")
-    else:
-        env["VAULT_SIDECAR_SURFACES_ENABLED"] = ""
-    daemon = site.start(**env)
+def test_a_disabled_surface_is_away_with_the_token_and_silent_without(site: Site, another: Guarded) -> None:
+    site.put("config.toml", "[surfaces]\nenabled = []\n")
+    daemon = site.start()
     disabled = wire.post(daemon.port, daemon.token, wire.call("tools/list"), "/mcp/notes")
     nowhere = wire.post(daemon.port, daemon.token, wire.call("tools/list"), "/mcp/nope")
     assert disabled.status == 404
@@ -365,11 +347,4 @@ def test_a_disabled_surface_is_away_with_the_token_and_silent_without(site: Site
     composite = wire.post(daemon.port, daemon.token, wire.call("tools/list"))
     assert (composite.status, composite.json()["result"]["tools"]) == (200, [])
     assert daemon.stop() == 0
-
-
-def test_an_enabled_surface_is_there(site: Site) -> None:
-    """Control: the same path, enabled."""
-    site.put("config.toml", '[surfaces]\nenabled = ["notes"]\n')
-    daemon = site.start()
-    assert serves(daemon, "/mcp/notes")
-    assert daemon.stop() == 0
+    assert serves(another.daemon, "/mcp/notes"), "control: where it is enabled, it is there"

@@ -6,6 +6,8 @@ opened, bound or printed anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,17 +18,16 @@ from tests.security.starts import Site
 HTTP = "[http] port, [http] bearer_token_env, [http] allowed_origins, [http] max_body_mib"
 SECTIONS = "[http], [surfaces], [index], [notes], [log]"
 PREFIX = "VAULT_SIDECAR_"
-VARIABLES = ", ".join(PREFIX + key for key in ("HTTP_PORT", "HTTP_BEARER_TOKEN_ENV", "HTTP_ALLOWED_ORIGINS")) + (
-    f", {PREFIX}HTTP_MAX_BODY_MIB"
-)
-NEAR_TOKEN = "a-token-of-31-letters-s3cr3tpart"[:31]
+VARIABLES = ", ".join(f"{PREFIX}HTTP_{key}" for key in ("PORT", "BEARER_TOKEN_ENV", "ALLOWED_ORIGINS", "MAX_BODY_MIB"))
+NEAR_TOKEN = "s3cr3tpart-of-just-31-letters.."
 ORIGINS = 'allowed_origins must list exact origins; "*" and "null" would let any web page in'
 NAMES = ", ".join(surface.name for surface in SURFACES)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(tmp_path: Path) -> Iterator[Site]:
+    with closing(Site(tmp_path)) as made:
+        yield made
 
 
 def is_refused(site: Site, sentence: str, **env: str) -> None:
@@ -171,9 +172,10 @@ def test_a_token_in_the_place_of_its_variables_name_is_not_repeated(site: Site) 
     )
 
 
-def test_what_a_start_does_is_written_down(site: Site) -> None:
-    """Control: a start that is not refused binds, and replaces files."""
-    daemon = site.start(**site.write_down())
+def test_d01_variables_that_are_no_settings_move_it_nowhere(site: Site) -> None:
+    """Control of all rows here as well: a start that is not refused binds, and replaces files."""
+    elsewhere = dict.fromkeys(("HOST", "BIND", f"{PREFIX}HOST", f"{PREFIX}BIND", f"{PREFIX}SERVER_HOST"), "0.0.0.0")
+    daemon = site.start(**site.write_down(), **elsewhere)
     assert daemon.stop() == 0
     assert site.events("socket.bind") == [f"socket.bind ('127.0.0.1', {daemon.port})"]
     assert site.events("os.rename")

@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.errors import BadPath, NotFound, SidecarError, TooLarge, Unreadable
 from sidecar.vault.ignore import IgnoreRules
-from sidecar.vault.jail import FileStat, Found, Jail, is_elsewhere
+from sidecar.vault.jail import FileStat, Found, Jail, Trouble, is_elsewhere
 from sidecar.vault.jail_posix import differs_in_case
 from sidecar.vault.paths import VaultPath
 from tests.vault.conftest import CANARY, EVERYTHING, Ground, read, shows, walked
@@ -512,6 +512,39 @@ def test_a_walk_ends_in_200_folders_and_stops_before_paths_get_too_deep(ground: 
     assert notes == {path, lowest}
     assert read(jail, lowest) == b"deeper"
     assert (trouble.reason, trouble.lost) == ("it lies too deep", False)
+
+
+def make_long(root: Path, name: str, folders: int) -> str:
+    """A note below so many folders of this name, made without ever saying its path; the path."""
+    folder = os.open(root, os.O_RDONLY)
+    for _ in range(folders):
+        os.mkdir(name, dir_fd=folder)
+        below = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(os.open("a.md", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    return f"{name}/" * folders + "a.md"
+
+
+def test_a_walk_finds_no_path_that_is_longer_than_one_may_ask_for(ground: Ground, jail: Jail) -> None:
+    fits = make_long(ground.vault, "x" * 250, 16)
+    too_long = make_long(ground.vault, "é" * 125, 17)
+    notes, troubles = walked(jail)
+    assert notes == {fits}
+    assert read(jail, fits) == b""
+    assert [(trouble.reason, trouble.lost) for trouble in troubles] == [("it lies too deep", False)]
+    with pytest.raises(BadPath):
+        VaultPath.found(too_long)
+
+
+def test_a_walk_that_begins_too_deep_finds_nothing(ground: Ground, jail: Jail) -> None:
+    path = VaultPath(make_long(ground.vault, "x", 300)).parent
+    found = list(jail.walk(path, EVERYTHING))
+    assert [(entry.reason, entry.lost) for entry in found if isinstance(entry, Trouble)] == [
+        ("it lies too deep", False)
+    ]
+    assert not [entry for entry in found if isinstance(entry, Found)]
 
 
 @shows("J41")

@@ -154,7 +154,9 @@ def test_a_folder_may_end_in_a_slash_and_empty_is_the_vault(raw: str, text: str)
 def test_a_path_met_on_disk_may_be_one_that_nobody_can_ask_for() -> None:
     for text in ("new\nline.md", "back\\slash.md", "C:x.md", "", "x" * 300):
         assert VaultPath.found(text).text == text
-    for text in (".hidden/x.md", "a/.b.md", "a//b.md", "../x.md", "/a.md", "a/"):
+    deep = "x/" * 255 + "a.md"
+    assert VaultPath.found(deep).text == deep == VaultPath.note(deep).text
+    for text in (".hidden/x.md", "a/.b.md", "a//b.md", "../x.md", "/a.md", "a/", f"x/{deep}", "\udcff" * 1366):
         with pytest.raises(BadPath):
             VaultPath.found(text)
 

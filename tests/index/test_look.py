@@ -1,0 +1,89 @@
+"""What events name is turned into files to look at, once each, and nothing known is given up on a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sidecar.index.look import Looker
+from sidecar.index.manifest import Batch, Manifest
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.prepare import Skip
+from sidecar.vault.ignore import IgnoreRules
+from sidecar.vault.jail import Found, Jail, Trouble
+from sidecar.vault.paths import VaultPath
+
+
+class Watched(Jail):
+    """Counts walks; one folder can't be listed, which root could not have otherwise."""
+
+    def __init__(self, root: Path, closed: str = "") -> None:
+        super().__init__(root)
+        self.walks: list[str] = []
+        self._closed = closed
+
+    def walk(self, folder: VaultPath, ignored: IgnoreRules) -> Iterator[Found | Trouble]:
+        self.walks.append(folder.text)
+        for entry in super().walk(folder, ignored):
+            if not (self._closed and entry.path and entry.path.text.startswith(f"{self._closed}/")):
+                yield entry
+        if self._closed.startswith(f"{folder.text}/"):
+            yield Trouble(VaultPath(self._closed), self._closed, "permission denied", lost=True)
+
+
+@contextmanager
+def looking(vault: Path, known: list[str], closed: str = "") -> Iterator[tuple[Looker, Watched, ManifestReader]]:
+    """A looker over `vault` whose index knows some paths already."""
+    path = vault.with_name("manifest.sqlite")
+    jail = Watched(vault, closed)
+    with closing(Manifest(path)) as manifest, closing(jail):
+        manifest.apply(Batch(skips=[Skip(name, "known", listed=True) for name in known]))
+        with closing(ManifestReader(path)) as reader:
+            yield Looker(jail, max_note_bytes=1 << 20), jail, reader
+
+
+def write(vault: Path, *paths: str) -> Path:
+    for path in paths:
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text("text")
+    return vault
+
+
+def test_a_deep_tree_that_is_named_folder_by_folder_is_walked_once(tmp_path: Path) -> None:
+    note = "a/" * 30 + "x.md"
+    vault = write(tmp_path / "vault", note, "a b/y.md")
+    named = [("a/" * depth)[:-1] for depth in range(30, 0, -1)]
+    with looking(vault, []) as (looker, jail, reader):
+        expansion = looker.expand([*named, note, "a b", "a b/y.md"], reader)
+    assert jail.walks == ["a", "a b"]
+    assert sorted(expansion.paths) == ["a b/y.md", note]
+    assert expansion.folders == ["a", "a b"]
+
+
+def test_what_was_known_below_a_named_folder_is_looked_at(tmp_path: Path) -> None:
+    vault = write(tmp_path / "vault", "a/new.md", "a/b/kept.md")
+    known = ["a/gone.md", "a/b/kept.md", "a/b/gone.md", "a/c/gone.md", "a0.md", "other.md"]
+    with looking(vault, known) as (looker, _, reader):
+        expansion = looker.expand(["a/b", "a", "a/c"], reader)
+    assert sorted(expansion.paths) == sorted(["a/new.md", "a/b/kept.md", "a/gone.md", "a/b/gone.md", "a/c/gone.md"])
+
+
+def test_what_was_known_below_a_folder_that_can_not_be_listed_is_kept(tmp_path: Path) -> None:
+    vault = write(tmp_path / "vault", "a/b/open.md", "a/closed/x.md")
+    known = ["a/gone.md", "a/b/gone.md", "a/closed/x.md", "a/closed/old.md"]
+    with looking(vault, known, closed="a/closed") as (looker, jail, reader):
+        expansion = looker.expand(["a", "a/b", "a/c", "a/closed", "a/named.md"], reader)
+    assert jail.walks == ["a"]
+    # of what is missing below "a", only what stood in a folder that was listed is known to be gone
+    assert sorted(expansion.paths) == ["a/b/gone.md", "a/b/open.md", "a/named.md"]
+    assert [skip.path for skip in expansion.skips] == ["a/closed"]
+
+
+def test_paths_that_are_hidden_or_too_deep_are_not_ours(tmp_path: Path) -> None:
+    deep = "x/" * 256 + "a.md"
+    vault = write(tmp_path / "vault", ".git/x.md", deep)
+    with looking(vault, []) as (looker, _, reader):
+        assert looker.expand([".git/x.md", ".git", deep, "a/.b"], reader).paths == []
+        findings = looker.look([".git/x.md", deep], reader)
+    assert (findings.reads, findings.gone, findings.skips) == ([], [], [])
