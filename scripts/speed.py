@@ -28,6 +28,7 @@ from urllib.parse import quote
 REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "speed-bench-token-that-is-long-enough-for-the-check"
 ARCHIVES = ("small", "medium", "large")
+_MOST_CHUNKS_WAITED_FOR = 8_000  # about three minutes of embedding; idle latencies of larger vaults are left out
 
 # budgets of design.md section 8 at 1,000, 10,000 and 100,000 notes; sizes between are interpolated
 SIZES = (1_000, 10_000, 100_000)
@@ -36,6 +37,11 @@ BUDGETS: dict[str, tuple[float, float, float]] = {
     "save to searchable p95, ms": (300, 400, 600),
     "keyword query p50, ms": (3, 4, 8),
     "search_notes p50, ms": (15, 60, 500),
+    "every note reachable by meaning, s": (30, 240, 2_400),
+    "save to found by meaning p95, ms": (600, 800, 1_200),
+    "hybrid query p50, ms": (8, 12, 40),
+    "hybrid query p99, ms": (20, 30, 100),
+    "hybrid query during backfill p95, ms": (50, 60, 120),
     "memory, MB": (350, 500, 2_500),
     "warm start to first answer, s": (1.5, 3.0, 10.0),
 }
@@ -72,9 +78,10 @@ def budget(name: str, notes: int) -> float | None:
 class Daemon:
     """A running daemon and a keep-alive connection to it."""
 
-    def __init__(self, vault: Path, state: Path) -> None:
+    def __init__(self, vault: Path, state: Path, *, rag: bool) -> None:
         environment = {
             **os.environ,
+            "VAULT_SIDECAR_INDEX_RAG": "true" if rag else "false",
             "VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV": "SPEED_BENCH_TOKEN",
             "SPEED_BENCH_TOKEN": TOKEN,
             "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
@@ -132,12 +139,26 @@ class Daemon:
         while not (state := self.admin("status"))["settled"]:
             self.admin(f"status?after={state['generation']}&wait_s=0.25")
 
+    def wait_for_meaning(self, part: str) -> float:
+        """Wait until all of a `part` ("notes" or "chunks") have a vector; seconds since the start of the process."""
+        while True:
+            state = self.admin("status")
+            counts = state[part]
+            assert isinstance(counts, dict)
+            if counts["vector"] >= counts["keyword" if part == "notes" else "total"]:
+                return time.perf_counter() - self.started
+            if str(state["vectors"]).startswith("off"):
+                raise SystemExit(f"there are no vectors to measure: {state['vectors']}")
+            time.sleep(0.2)
+
     def memory_mb(self) -> float:
-        """Proportional set size of the process."""
-        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-        raise SystemExit("this system does not tell the memory of a process")
+        """Proportional set size of the process and of those it has started."""
+        pids = [self.process.pid]
+        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            pids += [int(pid) for pid in task.read_text().split()]
+        rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids]
+        lines = [line for rollup in rollups for line in rollup.splitlines() if line.startswith("Pss:")]
+        return sum(int(line.split()[1]) for line in lines) / 1024
 
     def stop(self) -> None:
         """End it as a person would."""
@@ -149,9 +170,9 @@ class Daemon:
 
 
 @contextmanager
-def daemon(vault: Path, state: Path) -> Iterator[Daemon]:
+def daemon(vault: Path, state: Path, *, rag: bool) -> Iterator[Daemon]:
     """A daemon that ends with the block."""
-    running = Daemon(vault, state)
+    running = Daemon(vault, state, rag=rag)
     try:
         yield running
     finally:
@@ -193,14 +214,16 @@ def queries_of(vault: Path, count: int) -> list[str]:
     return found
 
 
-def freshness_ms(running: Daemon, vault: Path, saves: int) -> list[float]:
-    """Time from a finished save until the keyword search finds its new word."""
+def freshness_ms(running: Daemon, vault: Path, saves: int, mode: str) -> list[float]:
+    """Time from a finished save until a search of that mode finds its new text."""
     times: list[float] = []
+    probe = vault / "Freshness probe.md"
     for turn in range(saves):
-        word = f"fresh{turn}word{os.getpid()}"
-        (vault / "Freshness probe.md").write_text(f"# Probe\n\nThe word is {word}.\n")
+        word = f"fresh{mode}{turn}word{os.getpid()}"
+        sentence = f"A walk to the lighthouse of {word} in the rain."
+        probe.write_text(f"# Probe\n\n{sentence}\n")
         begin = time.perf_counter()
-        while not running.admin(f"search?k=1&q={word}")["results"]:
+        while not _is_found(running.admin(f"search?k=10&mode={mode}&q={quote(sentence)}"), probe.name, word):
             if time.perf_counter() - begin > 60:
                 raise SystemExit("a saved note was not searchable within a minute")
             time.sleep(0.002)
@@ -208,17 +231,25 @@ def freshness_ms(running: Daemon, vault: Path, saves: int) -> list[float]:
     return times
 
 
-def measure(name: str, vault: Path, state: Path) -> list[Figure]:
+def _is_found(answer: dict[str, object], path: str, word: str) -> bool:
+    results = answer["results"]
+    assert isinstance(results, list)
+    return any(hit["path"] == path and word in hit["snippet"].replace("[", "").replace("]", "") for hit in results)
+
+
+def measure(name: str, vault: Path, state: Path, *, rag: bool) -> list[Figure]:
     """All figures of one vault."""
     figures: dict[str, float] = {}
-    with daemon(vault, state) as running:
+    with daemon(vault, state, rag=rag) as running:
         figures["process start to URL, s"] = running.ready_s
         running.wait_until_settled()
         figures["keyword index from cold, s"] = time.perf_counter() - running.started - running.ready_s
         notes = running.admin("status")["notes"]
         assert isinstance(notes, dict)
         queries = queries_of(vault, 200)
-        ranked = timed_ms([lambda q=q: running.admin(f"search?k=10&q={quote(q)}") for q in queries])
+        if rag:
+            figures |= _meaning(running, vault, queries)
+        ranked = _ranked_ms(running, queries, "keyword")
         paths = [str(path.relative_to(vault)) for path in notes_of(vault)[:100]]
         literal = timed_ms([lambda q=q: running.call("search_notes", query=q) for q in queries[:60]])
         figures["keyword query p50, ms"] = statistics.median(ranked)
@@ -227,17 +258,41 @@ def measure(name: str, vault: Path, state: Path) -> list[Figure]:
         figures["read_note p50, ms"] = statistics.median(
             timed_ms([lambda path=path: running.call("read_note", path=path) for path in paths])
         )
-        saves = freshness_ms(running, vault, 40)
+        saves = freshness_ms(running, vault, 40, "keyword")
         figures["save to searchable p50, ms"] = statistics.median(saves)
         figures["save to searchable p95, ms"] = percentile(saves, 0.95)
         figures["memory, MB"] = running.memory_mb()
-    with daemon(vault, state) as running:
+    with daemon(vault, state, rag=rag) as running:
         while "results" not in running.admin(f"search?k=1&q={quote(queries[0])}"):
             time.sleep(0.005)
         running.call("search_notes", query=queries[0])
         figures["warm start to first answer, s"] = time.perf_counter() - running.started
     total = int(notes["total"])
     return [Figure(name, total, key, value, budget(key, total)) for key, value in figures.items()]
+
+
+def _ranked_ms(running: Daemon, queries: list[str], mode: str) -> list[float]:
+    return timed_ms([lambda q=q: running.admin(f"search?k=10&mode={mode}&q={quote(q)}") for q in queries])
+
+
+def _meaning(running: Daemon, vault: Path, queries: list[str]) -> dict[str, float]:
+    """Figures of the vector half, from the time when the keyword index is ready."""
+    figures: dict[str, float] = {}
+    while running.admin(f"search?k=1&mode=hybrid&q={quote(queries[0])}")["mode"] != "hybrid":
+        time.sleep(0.05)
+    during = _ranked_ms(running, queries, "hybrid")
+    figures["hybrid query during backfill p95, ms"] = percentile(during, 0.95)
+    figures["every note reachable by meaning, s"] = running.wait_for_meaning("notes")
+    saves = freshness_ms(running, vault, 20, "vector")
+    figures["save to found by meaning p95, ms"] = percentile(saves, 0.95)
+    chunks = running.admin("status")["chunks"]
+    assert isinstance(chunks, dict)
+    if chunks["total"] <= _MOST_CHUNKS_WAITED_FOR:
+        running.wait_for_meaning("chunks")
+        idle = _ranked_ms(running, queries, "hybrid")
+        figures["hybrid query p50, ms"] = statistics.median(idle)
+        figures["hybrid query p99, ms"] = percentile(idle, 0.99)
+    return figures
 
 
 def make_vault(corpora: Path, notes: int, out: Path) -> Path:
@@ -265,6 +320,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench speed", description=__doc__)
     parser.add_argument("--archive", action="append", choices=ARCHIVES, help="archive of the corpora (default: all)")
     parser.add_argument("--notes", action="append", type=int, help="generated vault of this many notes, instead")
+    parser.add_argument("--keywords", action="store_true", help="without vectors, which take minutes to make")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args(argv)
     corpora = Path(os.environ.get("VAULT_SIDECAR_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
@@ -282,7 +338,7 @@ def main(argv: list[str]) -> int:
             else:
                 vault = make_vault(corpora, int(name), scratch / "made")
             print(f"measuring {name} …", file=sys.stderr)
-            figures += measure(name, vault, scratch / "state")
+            figures += measure(name, vault, scratch / "state", rag=not options.keywords)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     if options.json:

@@ -72,9 +72,17 @@ class SurfacesConfig(_Section):
     """None: all there are."""
 
 
-class IndexConfig(_Section):
-    """What is made searchable."""
+EmbedderName = Literal["auto", "e5", "use", "hash"]
+FusionName = Literal["weighted", "rrf"]
 
+
+class IndexConfig(_Section):
+    """What is made searchable, and how."""
+
+    rag: bool = True
+    """Search by meaning as well. Off: no vectors are made, and `semantic_search` is not offered."""
+    embedder: EmbedderName = "auto"
+    fusion: FusionName = "weighted"
     max_note_mib: Annotated[int, Field(ge=1, le=1024)] = 32
 
 
@@ -123,6 +131,10 @@ class ServeOptions:
     port: int | None = None
     """For this run only, and never stored; 0 is a random one."""
     owner: Owner = "serve"
+    models_dir: Path = Path()
+    """Where the embedding models are kept, for all vaults."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Of this process; what a child process needs of it is passed on."""
     injected_token: Secret | None = None
     """The value of the variable named by `[http] bearer_token_env`, already checked; None: use the token store."""
 

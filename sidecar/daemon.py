@@ -26,12 +26,13 @@ from sidecar.bridge.token import Caller, Keys, new_local_key
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
 from sidecar.config import ServeOptions
 from sidecar.contract import Surface, composite, single
-from sidecar.index.corpus import open_corpus
 from sidecar.index.indexer import Progress
+from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.services.core import Core
 from sidecar.services.reading import Reading
+from sidecar.services.searching import Searching
 from sidecar.services.upkeep import Upkeep
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
@@ -114,15 +115,9 @@ async def open_daemon(
         local_key = await files.run(new_local_key, state_dir)
         keys = Keys(token, local_key)
         corpus = await stack.enter_async_context(
-            open_corpus(
-                options.vault,
-                state_dir,
-                max_note_bytes=max_note_bytes,
-                other_devices=config.notes.other_devices,
-                on_progress=report,
-            )
+            open_corpus(options.vault, state_dir, _corpus_options(options, max_note_bytes), report)
         )
-        core = Core(Reading(corpus, max_note_bytes=max_note_bytes))
+        core = Core(Reading(corpus, max_note_bytes=max_note_bytes), Searching(corpus), rag=config.index.rag)
         choice = ports.choose_port(config.http.port, options.port)
         sock = ports.listen(choice, bind)
         stack.callback(sock.close)
@@ -147,6 +142,14 @@ async def open_daemon(
         await files.run(endpoint.write, state_dir, endpoint.of_this_process(port, instance, __version__))
         stack.push_async_callback(files.run, endpoint.remove, state_dir, instance)
         yield running
+
+
+def _corpus_options(options: ServeOptions, max_note_bytes: int) -> CorpusOptions:
+    config = options.config
+    vectors = None
+    if config.index.rag:
+        vectors = VectorOptions(config.index.embedder, options.models_dir, options.environment, config.index.fusion)
+    return CorpusOptions(max_note_bytes, config.notes.other_devices, vectors)
 
 
 def _token(options: ServeOptions) -> str:

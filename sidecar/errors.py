@@ -9,6 +9,7 @@ SidecarError
 │   └── VaultAway     the vault's folder itself is gone
 ├── TooLarge          over a stated limit
 ├── NotReady          the index is still being built
+├── VectorsAway       the vector index can't answer now; keywords can
 ├── Busy              a limit on concurrent work is reached
 ├── AlreadyServed     another daemon serves this vault
 ├── PortTaken         the pinned port is in use
@@ -87,6 +88,13 @@ class NotReady(SidecarError):
     """Nothing can be answered yet; trying again soon helps."""
 
     code = "not_ready"
+    status = 503
+
+
+class VectorsAway(SidecarError):
+    """The vector index is off or starting, or its process ended or does not answer. Keywords still find."""
+
+    code = "vectors_away"
     status = 503
 
 

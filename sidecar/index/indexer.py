@@ -13,12 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from sidecar.errors import VaultAway
 from sidecar.index.backfill import Backfill, to_batch, without_overtaken
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker, Survey
-from sidecar.index.manifest import Batch, Manifest
+from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import PREPARED_VERSION
 from sidecar.index.preparers import Preparers
@@ -26,6 +27,8 @@ from sidecar.tasks import Lane
 from sidecar.vault.ignore import IGNORE_FILE
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SCAN_EVERY_S = 300.0
 """Events are lossy on every platform; a scan of unchanged files costs a stat each."""
@@ -59,6 +62,10 @@ class Progress:
     total: int
 
 
+OnChunks = Callable[[Applied, bool], None]
+"""Called on the loop with what a batch did, and whether it was a save, which goes ahead of backfill."""
+
+
 class Indexer:
     """Owns the manifest's writer connection. `run` is its one task; everything else only queues."""
 
@@ -72,6 +79,7 @@ class Indexer:
         backfill: Backfill,
         reader: ManifestReader,
         on_progress: Callable[[Progress], None],
+        on_chunks: OnChunks,
     ) -> None:
         self._looker = looker
         self._manifest = manifest
@@ -79,6 +87,7 @@ class Indexer:
         self._live = live
         self._preparers = preparers
         self._on_progress = on_progress
+        self._on_chunks = on_chunks
         self._lane = Lane("index")
         self._reader = reader
         self._backfill = backfill
@@ -126,6 +135,11 @@ class Indexer:
             return Progress(self.phase, self._done, self._total)
         known = len(self._live.names)
         return Progress(self.phase, known if self.phase is Phase.READY else 0, known)
+
+    @property
+    def is_filling(self) -> bool:
+        """Notes that were not saved just now wait to be found by their words."""
+        return self.phase is not Phase.READY
 
     async def wait_beyond(self, generation: int) -> int:
         """The generation once it is greater than the given one."""
@@ -218,8 +232,7 @@ class Indexer:
             return
         findings = await self._lane.run(self._looker.look, expansion.paths, self._reader, expansion.skips)
         prepared = await self._preparers.prepare_here(findings.reads)
-        await self._lane.run(self._store, to_batch(findings, prepared))
-        self._publish()
+        self._stored(await self._lane.run(self._store, to_batch(findings, prepared)), is_save=True)
 
     async def _fill(self) -> None:
         """Store the next batch of backfill, unless a save comes first."""
@@ -233,9 +246,11 @@ class Indexer:
         if not first.done():
             return
         ready = self._backfill.take()
-        self.changed(await self._lane.run(self._store_if_still_so, ready.batch))
+        applied, overtaken = await self._lane.run(self._store_if_still_so, ready.batch)
         self._done += ready.paths
-        self._publish()
+        self._stored(applied, is_save=False)
+        if overtaken:
+            self.changed(overtaken)
 
     async def _rest(self) -> None:
         if self._rebuilding:
@@ -260,14 +275,23 @@ class Indexer:
             self._second_looks.update(first)
             asyncio.get_running_loop().call_later(_SECOND_LOOK_S, self.changed, first)
 
-    def _store_if_still_so(self, batch: Batch) -> list[str]:
+    def _store_if_still_so(self, batch: Batch) -> tuple[Applied | None, list[str]]:
         still, overtaken = without_overtaken(batch, self._looker)
-        self._store(still)
-        return overtaken
+        return self._store(still), overtaken
 
-    def _store(self, batch: Batch) -> None:
-        if batch:
-            self._live.apply(self._manifest, batch)
+    def _store(self, batch: Batch) -> Applied | None:
+        return self._live.apply(self._manifest, batch) if batch else None
+
+    def _stored(self, applied: Applied | None, *, is_save: bool) -> None:
+        if applied is not None:
+            self._on_chunks(applied, is_save)
+        self._publish()
+
+    async def write(self, change: Callable[[Manifest], T]) -> T:
+        """Run a change of the manifest in the lane where all of them run, and publish it."""
+        result = await self._lane.run(change, self._manifest)
+        self._publish()
+        return result
 
     def _rebuild_keywords(self) -> None:
         with closing(ManifestReader(self._manifest_path)) as reader:

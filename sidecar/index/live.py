@@ -16,7 +16,6 @@ from sidecar.index.keywords import KeywordIndex
 from sidecar.index.literal import LiteralIndex, Match, entry, matches
 from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
-from sidecar.index.ranking import best_per_note
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,8 @@ class LiveIndex:
         listed = [put.note.path.text for put in batch.puts] + [skip.path for skip in batch.skips if skip.listed]
         with self._lock:
             applied = manifest.apply(batch)
-            self._keywords.replace(applied.removed_chunks, applied.added_chunks)
+            counts = [(chunk_id, piece.counts) for chunk_id, piece in applied.added_chunks]
+            self._keywords.replace(applied.removed_chunks, counts)
             for note_key in applied.removed_notes:
                 self._literal.drop(note_key)
                 if not self._texts_loaded:
@@ -95,7 +95,7 @@ class LiveIndex:
             for note_key, put in applied.put_notes:
                 self._literal.put(note_key, put.folded)
             self._rename(set(batch.gone) - set(listed), listed)
-        self._store.append(applied.removed_chunks, applied.added_chunks)
+        self._store.append(applied.removed_chunks, counts)
         return applied
 
     def _rename(self, gone: set[str], listed: Iterable[str]) -> None:
@@ -123,25 +123,30 @@ class LiveIndex:
         """Let go of the files."""
         self._store.close()
 
-    def search_keywords(
-        self, reader: ManifestReader, words: dict[str, float], depth: int, k: int
-    ) -> list[tuple[ChunkRow, float]]:
-        """The best chunk of each of the `k` best notes, with its BM25 score, best first.
+    def rank(
+        self, reader: ManifestReader, words: dict[str, float], depth: int, also: Sequence[int] = ()
+    ) -> tuple[list[tuple[int, float]], dict[int, int]]:
+        """The `depth` best chunks for weighted words, with their BM25 scores; and the note of each chunk, `also` too.
 
-        `depth` chunks are looked at. Scores are comparable within one answer.
+        One moment's view: a chunk without a note is gone and must not be shown.
         """
         with self._lock:
             hits = self._keywords.search(words, depth)
-            notes = reader.notes_of([chunk_id for chunk_id, _ in hits])
-            best = best_per_note([(notes[i], score, i) for i, score in hits if i in notes])[:k]
-            rows = reader.chunk_rows([chunk_id for _, _, chunk_id in best])
-        return [(rows[chunk_id], score) for _, score, chunk_id in best]
+            notes = reader.notes_of([*(chunk_id for chunk_id, _ in hits), *also])
+        return [hit for hit in hits if hit[0] in notes], notes
 
     def words(self, query: str) -> dict[str, float]:
         """The words a query is searched by, with their weights."""
         with self._lock:
             spoken = self._keywords.frequencies(LANGUAGE_MARKS)
         return self._tokenizer.query(query, spoken)
+
+    def coverage(self, query: str, row: ChunkRow) -> float:
+        """Share of the query's content words that a chunk holds."""
+        with self._lock:
+            spoken = self._keywords.frequencies(LANGUAGE_MARKS)
+        counts = self._tokenizer.counts(f"{row.breadcrumb}\n{row.text}", row.language)
+        return self._tokenizer.coverage(query, spoken, counts)
 
     def spans(self, text: str, words: dict[str, float], language: str) -> list[tuple[int, int]]:
         """Where those words stand in a text."""

@@ -15,7 +15,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from sidecar.vault.jail import FileStat
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -60,7 +60,7 @@ CREATE TABLE chunks (
     state TEXT NOT NULL CHECK (state IN ('pending', 'ready'))
 );
 CREATE INDEX chunks_of_note ON chunks (note_key, ordinal);
-CREATE INDEX chunks_pending ON chunks (state) WHERE state = 'pending';
+CREATE INDEX chunks_pending ON chunks (ordinal) WHERE state = 'pending';
 CREATE TABLE skipped (
     path TEXT PRIMARY KEY, reason TEXT NOT NULL, listed INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL
@@ -92,8 +92,7 @@ class Applied:
 
     generation: int
     removed_chunks: Sequence[int]
-    added_chunks: Sequence[tuple[int, dict[str, int]]]
-    """(chunk id, counts of its words)."""
+    added_chunks: Sequence[tuple[int, Piece]]
     removed_notes: Sequence[int]
     put_notes: Sequence[tuple[int, Prepared]]
 
@@ -148,7 +147,7 @@ class Manifest:
         another keeps its row: a rename changes as few chunks as it can.
         """
         removed_chunks: list[int] = []
-        added_chunks: list[tuple[int, dict[str, int]]] = []
+        added_chunks: list[tuple[int, Piece]] = []
         removed_notes: list[int] = []
         put_notes: list[tuple[int, Prepared]] = []
         db = self._db
@@ -177,8 +176,7 @@ class Manifest:
                 [(skip.path, skip.reason, skip.listed, *skip.stat) for skip in batch.skips],
             )
             if batch.puts or batch.skips or batch.gone:
-                db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
-                self.generation += 1
+                self._advance()
         return Applied(self.generation, removed_chunks, added_chunks, removed_notes, put_notes)
 
     def _moved(self, batch: Batch, gone: set[str]) -> set[str]:
@@ -227,7 +225,7 @@ class Manifest:
         self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (row[0], put.packed))
         return row[0]
 
-    def _put_chunks(self, note_key: int, put: Prepared) -> tuple[list[int], list[tuple[int, dict[str, int]]]]:
+    def _put_chunks(self, note_key: int, put: Prepared) -> tuple[list[int], list[tuple[int, Piece]]]:
         """Keep rows whose text is unchanged, drop and add the others."""
         kept: dict[bytes, list[int]] = {}
         for chunk_id, key in self._db.execute("SELECT chunk_id, key FROM chunks WHERE note_key = ?", (note_key,)):
@@ -243,12 +241,12 @@ class Manifest:
         dropped = [chunk_id for ids in kept.values() for chunk_id in ids]
         self._db.executemany("DELETE FROM chunks WHERE chunk_id = ?", [(chunk_id,) for chunk_id in dropped])
         self._db.executemany("UPDATE chunks SET ordinal = ?, line = ? WHERE chunk_id = ?", moved)
-        added: list[tuple[int, dict[str, int]]] = []
+        added: list[tuple[int, Piece]] = []
         for piece in new:
             chunk = piece.chunk
             cursor = self._db.execute(
                 "INSERT INTO chunks (note_key, ordinal, line, key, text_hash, breadcrumb, text, extra, state)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending')",
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     note_key,
                     chunk.ordinal,
@@ -258,20 +256,50 @@ class Manifest:
                     chunk.breadcrumb,
                     chunk.text,
                     chunk.extra,
+                    "pending" if chunk.embeddable else "ready",  # of no text there is nothing to embed
                 ),
             )
-            added.append((cursor.lastrowid or 0, piece.counts))
+            added.append((cursor.lastrowid or 0, piece))
         return dropped, added
 
-    def mark_ready(self, chunk_ids: Iterable[int]) -> int:
-        """The vectors of these chunks are stored: the second stage of a save. Returns the new generation."""
+    def use_embedder(self, embedder: str) -> None:
+        """Vectors by this embedder count from now on; with another one than before, all chunks wait for theirs."""
+        if self._meta("embedder") != embedder:
+            with self._db:
+                self._db.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (embedder,))
+                self._db.execute("UPDATE chunks SET state = 'pending' WHERE text <> ''")
+
+    def keep_vectors(self, embedder: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Cache vectors (float16 bytes) by text hash."""
         with self._db:
             self._db.executemany(
-                "UPDATE chunks SET state = 'ready' WHERE chunk_id = ?", [(chunk_id,) for chunk_id in chunk_ids]
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)",
+                [(text_hash, embedder, vector) for text_hash, vector in vectors.items()],
             )
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
+
+    def mark_ready(self, chunk_ids: Sequence[int]) -> list[int]:
+        """The vectors of these chunks are stored: the second stage of a save. Returns ids that are gone meanwhile."""
+        gone: list[int] = []
+        with self._db:
+            for chunk_id in chunk_ids:
+                changed = self._db.execute("UPDATE chunks SET state = 'ready' WHERE chunk_id = ?", (chunk_id,))
+                if not changed.rowcount:
+                    gone.append(chunk_id)
+            self._advance()
+        return gone
+
+    def mark_pending(self, chunk_ids: Sequence[int]) -> None:
+        """The vectors of these chunks are not in the store after all."""
+        if chunk_ids:
+            with self._db:
+                self._db.executemany(
+                    "UPDATE chunks SET state = 'pending' WHERE chunk_id = ?", [(i,) for i in chunk_ids]
+                )
+                self._advance()
+
+    def _advance(self) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
         self.generation += 1
-        return self.generation
 
     def last_chunk_id(self) -> int:
         """Highest chunk id ever given out."""

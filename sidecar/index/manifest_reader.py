@@ -26,13 +26,23 @@ class ChunkRow(NamedTuple):
     language: str
 
 
+class ToEmbed(NamedTuple):
+    """A chunk that wants to be in the vector store; `vector` (float16 bytes) is that of its text, if it is cached."""
+
+    chunk_id: int
+    text_hash: bytes
+    text: str
+    vector: bytes | None
+
+
 class Counts(NamedTuple):
-    """How far the index is, in rows."""
+    """How far the index is, in rows. A note is reachable by meaning once its first chunk is ready."""
 
     notes: int
     skipped: int
     chunks: int
     chunks_ready: int
+    notes_ready: int
 
 
 class ManifestReader:
@@ -129,13 +139,45 @@ class ManifestReader:
 
     def counts(self) -> Counts:
         """Rows by kind; a file that is indexed and can't be read any more counts as indexed."""
-        one = self._db.execute(
+        notes, skipped, chunks, pending, firsts = self._db.execute(
             "SELECT (SELECT count(*) FROM notes),"
             " (SELECT count(*) FROM skipped WHERE path NOT IN (SELECT path FROM notes)),"
             " (SELECT count(*) FROM chunks),"
-            " (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE state = 'pending')"
+            " (SELECT count(*) FROM chunks WHERE state = 'pending'),"
+            " (SELECT count(*) FROM chunks WHERE state = 'pending' AND ordinal = 0)"
         ).fetchone()
-        return Counts(*one)
+        return Counts(notes, skipped, chunks, chunks - pending, notes - firsts)
+
+    def waiting_ids(self) -> tuple[list[int], list[int]]:
+        """Chunks without a vector in the store: the first of each note, newest note first, and the others."""
+        query = (
+            "SELECT chunk_id FROM chunks JOIN notes USING (note_key)"
+            " WHERE state = 'pending' AND {} ORDER BY mtime_ns DESC, note_key, ordinal"
+        )
+        firsts, rest = (
+            [row[0] for row in self._db.execute(query.format(which))] for which in ("ordinal = 0", "ordinal > 0")
+        )
+        return firsts, rest
+
+    def ready_ids(self) -> set[int]:
+        """Chunks whose vector should be in the store."""
+        return {row[0] for row in self._db.execute("SELECT chunk_id FROM chunks WHERE state = 'ready' AND text <> ''")}
+
+    def to_embed(self, chunk_ids: Sequence[int], embedder: str) -> list[ToEmbed]:
+        """Text of those chunks that exist and have one, and the cached vector of it."""
+        query = (
+            "SELECT chunk_id, text_hash, ordinal, breadcrumb, text,"
+            " (SELECT vector FROM vectors WHERE vectors.text_hash = chunks.text_hash AND embedder = ?) FROM chunks"
+            " WHERE text <> '' AND chunk_id IN ({})"
+        )
+        found: list[ToEmbed] = []
+        for start in range(0, len(chunk_ids), 500):
+            part = chunk_ids[start : start + 500]
+            for chunk_id, text_hash, ordinal, breadcrumb, text, vector in self._db.execute(
+                query.format(",".join("?" * len(part))), (embedder, *part)
+            ):
+                found.append(ToEmbed(chunk_id, text_hash, Chunk(ordinal, breadcrumb, text, 1).full, vector))
+        return found
 
     def embeddable_texts(self, path: str) -> list[str]:
         """What of a note an embedder would get, in order; chunks that only keywords can find have no text."""

@@ -1,4 +1,4 @@
-"""Ranked search: the best chunks, the best chunk of each note, a snippet around the words that hit."""
+"""Ranked search: both legs joined, one row a note or a few, a snippet around the words that hit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sidecar.index.embed.facts import EmbedderFacts
+from sidecar.index.fuse import Method, fuse
 from sidecar.index.live import LiveIndex
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.snippets import snippet
+from sidecar.index.trust import trusted
 
 Mode = Literal["hybrid", "vector", "keyword"]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A note, by its best chunk. `score` is comparable within one answer only; `line` counts from 1 in the file."""
+    """A note by one of its chunks. `score` is comparable within one answer only; `line` counts from 1 in the file."""
 
     path: str
     note_id: str
@@ -27,10 +30,18 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Ranked notes, best first, and the mode that found them."""
+    """Hits, best first, and the mode that served them; `keyword` for `hybrid` says that vectors were away."""
 
     mode: Mode
     hits: Sequence[Hit]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLeg:
+    """What the vector index found: (chunk id, cosine), best first, and what is known of its embedder."""
+
+    hits: Sequence[tuple[int, float]]
+    facts: EmbedderFacts
 
 
 def depth_for(k: int) -> int:
@@ -38,11 +49,62 @@ def depth_for(k: int) -> int:
     return max(100, 10 * k)
 
 
-def keyword_answer(live: LiveIndex, reader: ManifestReader, query: str, k: int) -> Answer:
-    """The `k` best notes for the query's words. Blocks."""
+def answer_of(
+    live: LiveIndex,
+    reader: ManifestReader,
+    query: str,
+    k: int,
+    *,
+    vectors: VectorLeg | None,
+    mode: Mode,
+    method: Method = "weighted",
+    per_note: int = 1,
+    relevant_only: bool = False,
+) -> Answer:
+    """The `k` best rows, at most `per_note` of one note. Blocks.
+
+    `relevant_only` leaves out chunks that no word hits and whose cosine lies below the embedder's relevance floor.
+    """
     words = live.words(query)
-    found = live.search_keywords(reader, words, depth_for(k), k)
-    return Answer("keyword", [_hit(live, row, score, words) for row, score in found])
+    near = list(vectors.hits) if vectors is not None and mode != "keyword" else []
+    keyword, notes = live.rank(reader, words, depth_for(k), [chunk_id for chunk_id, _ in near])
+    near = [hit for hit in near if hit[0] in notes]
+    if vectors is None or mode == "keyword":
+        ranked = [(chunk_id, score) for chunk_id, score in keyword]
+        served: Mode = "keyword"
+        if relevant_only and ranked:
+            ranked = [(chunk_id, score / ranked[0][1]) for chunk_id, score in ranked]
+    else:
+        hit_by_word = {chunk_id for chunk_id, _ in keyword}
+        if relevant_only:
+            floor = vectors.facts.relevance_floor
+            near = [(chunk_id, cosine) for chunk_id, cosine in near if cosine >= floor or chunk_id in hit_by_word]
+        facts = vectors.facts
+        weight = facts.weight_for(query)
+        if keyword and weight < 1:
+            for best in reader.chunk_rows([keyword[0][0]]).values():
+                weight = trusted(weight, live.coverage(query, best))
+        ranked = near if mode == "vector" else fuse(keyword, near, weight, method, floor=facts.relevance_floor)
+        served = mode
+    chosen = _first_of_each(ranked, notes, per_note)[:k]
+    rows = reader.chunk_rows([chunk_id for chunk_id, _ in chosen])
+    chosen = [(chunk_id, score) for chunk_id, score in chosen if chunk_id in rows]
+    chosen.sort(key=lambda row: (-row[1], rows[row[0]].path, rows[row[0]].ordinal))
+    return Answer(served, [_hit(live, rows[chunk_id], score, words) for chunk_id, score in chosen])
+
+
+def _first_of_each(
+    ranked: Sequence[tuple[int, float]], notes: dict[int, int], per_note: int
+) -> list[tuple[int, float]]:
+    """The first `per_note` chunks of every note, order kept. A note is as good as its best chunk (see `ranking`)."""
+    seen: dict[int, int] = {}
+    kept: list[tuple[int, float]] = []
+    for chunk_id, score in ranked:
+        note = notes[chunk_id]
+        seen[note] = seen.get(note, 0) + 1
+        if seen[note] <= per_note:
+            kept.append((chunk_id, score))
+    return kept
 
 
 def _hit(live: LiveIndex, row: ChunkRow, score: float, words: dict[str, float]) -> Hit:

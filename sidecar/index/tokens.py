@@ -128,6 +128,26 @@ class Tokenizer:
                     note(self._stems(form, language), weight * OTHER_LANGUAGE_WEIGHT)
         return weights
 
+    def coverage(self, text: str, spoken: Mapping[str, int], counts: Mapping[str, int]) -> float:
+        """Share of a query's content words that a document holds, in [0, 1]; 1 for a query without any.
+
+        `counts` are the document's. Function words are no content: a text that shares only those with a question
+        does not answer it.
+        """
+        found: list[bool] = []
+        for run in WIDE_RUN.findall(text):
+            run = wide_normal(run)
+            found += [pair in counts for pair in (map(add, run, run[1:]) if len(run) > 1 else run)]
+        words = _words(WIDE_RUN.sub(" ", text))
+        main, others = _languages(words, spoken)
+        stop = OTHER_SCRIPTS.union(*(LATIN[language] for language in main))
+        for word in words:
+            forms = [form for form, _ in _weighted(word, 1.0)]
+            if stop.isdisjoint(forms):
+                stems = (self._stems(form, language) for form in forms for language in (*main, *others))
+                found.append(any(stem in counts for stem in stems))
+        return sum(found) / len(found) if found else 1.0
+
     def spans(self, text: str, query: Mapping[str, float], language: str = "") -> list[tuple[int, int]]:
         """Where the words of a query stand in a text: ranges of offsets, ascending, apart from each other.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sidecar.services.reading import Reading
+from sidecar.services.searching import Searching
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +13,6 @@ class Core:
     """Every service a tool may use."""
 
     reading: Reading
+    searching: Searching
+    rag: bool = True
+    """Search by meaning is switched on."""

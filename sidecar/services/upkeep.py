@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sidecar.errors import BadArguments
 from sidecar.index.corpus import Corpus
+from sidecar.index.search import Mode
 
 
 class Upkeep:
@@ -24,12 +24,18 @@ class Upkeep:
             "generation": state.generation,
             "settled": state.settled,
             "progress": {"done": state.done, "total": state.total},
-            "notes": {"total": state.names, "keyword": counts.notes, "vector": 0, "skipped": counts.skipped},
+            "notes": {
+                "total": state.names,
+                "keyword": counts.notes,
+                "vector": counts.notes_ready,
+                "skipped": counts.skipped,
+            },
             "chunks": {"total": counts.chunks, "vector": counts.chunks_ready},
             "skipped": [{"path": path, "reason": reason} for path, reason in state.skipped],
             "watching": state.watching,
-            "embedder": None,
-            "backend": None,
+            "embedder": state.embedder,
+            "backend": "embedded",
+            "vectors": state.vectors,
             "last_problem": state.problem,
         }
 
@@ -42,16 +48,14 @@ class Upkeep:
             pass
         return {"generation": self._corpus.generation}
 
-    async def search(self, query: str, k: int, mode: str) -> dict[str, Any]:
+    async def search(self, query: str, k: int, mode: Mode) -> dict[str, Any]:
         """Ranked notes.
 
         Raises:
-            BadArguments: the mode needs vectors.
+            VectorsAway: the mode needs vectors, and there are none now.
             NotReady: no note is indexed yet.
         """
-        if mode == "vector":
-            raise BadArguments("mode: there is no vector index; use keyword.")
-        answer = await self._corpus.search(query, k)
+        answer = await self._corpus.search(query, k, mode)
         results = [
             {
                 "id": hit.note_id,

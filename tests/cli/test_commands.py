@@ -28,12 +28,13 @@ STATUS: dict[str, Any] = {
     "generation": 1037,
     "settled": True,
     "progress": {"done": 0, "total": 0},
-    "notes": {"total": 1000, "keyword": 998, "vector": 0, "skipped": 2},
-    "chunks": {"total": 4321, "vector": 0},
+    "notes": {"total": 1000, "keyword": 998, "vector": 990, "skipped": 2},
+    "chunks": {"total": 4321, "vector": 4000},
     "skipped": [{"path": "Big\x1b[31m.md", "reason": "larger than 32 MiB"}, {"path": "a.md", "reason": "a link"}],
     "watching": "inotify",
-    "embedder": None,
-    "backend": None,
+    "embedder": "e5@1571fc982750.1/384",
+    "backend": "embedded",
+    "vectors": "ready",
     "clients": [{"agent": "claude-code/2", "token": "local", "last_seen": "2026-11-30T11:12:00Z"}],
     "last_refused": {"reason": "wrong_token", "status": 401, "agent": "curl", "at": "2026-11-30T11:12:00Z"},
     "last_problem": None,
@@ -74,8 +75,10 @@ def test_status_for_people_is_laid_out_and_holds_no_control_characters(run: Run,
         "  vault       /home/me/My Notes",
         "  address     http://127.0.0.1:24783/mcp",
         "  process     4711, version 0.1.0",
-        "  notes       1,000, of which 998 searchable",
-        "  chunks      4,321",
+        "  notes       1,000, of which 998 searchable, 990 by meaning",
+        "  chunks      4,321, of which 4,000 have a vector",
+        "  vectors     ready",
+        "  embedder    e5@1571fc982750.1/384",
         "  generation  1,037",
         "  watching    inotify",
         "  skipped     Big\\u001b[31m.md: larger than 32 MiB",
@@ -128,7 +131,7 @@ HITS = [
 
 
 def test_search_prints_ranked_notes_without_control_characters(run: Run, daemon: Honest) -> None:
-    daemon.answers["/admin/search"] = (200, {"mode": "keyword", "results": HITS})
+    daemon.answers["/admin/search"] = (200, {"mode": "hybrid", "results": HITS})
     said = run("search", "плод & root", "-k", "2")
     assert said.code == 0
     assert said.out.splitlines() == [
@@ -138,7 +141,13 @@ def test_search_prints_ranked_notes_without_control_characters(run: Run, daemon:
         "  2. B\\u001b]0;x\\u0007",
         "     B.md:1",
     ]
-    assert daemon.requests[-1][0] == "/admin/search?q=%D0%BF%D0%BB%D0%BE%D0%B4+%26+root&k=2&mode=keyword"
+    assert daemon.requests[-1][0] == "/admin/search?q=%D0%BF%D0%BB%D0%BE%D0%B4+%26+root&k=2&mode=hybrid"
+
+
+def test_a_search_that_only_keywords_answered_says_so(run: Run, daemon: Honest) -> None:
+    daemon.answers["/admin/search"] = (200, {"mode": "keyword", "results": HITS})
+    assert run("search", "x").err.startswith("keywords only: the vector index is not available")
+    assert run("search", "x", "--mode", "keyword").err == ""
 
 
 def test_search_as_json_is_the_daemons_answer(run: Run, daemon: Honest) -> None:
@@ -153,7 +162,7 @@ def test_a_long_snippet_is_cut(run: Run, daemon: Honest) -> None:
 
 
 def test_no_match_is_an_answer(run: Run, daemon: Honest) -> None:
-    daemon.answers["/admin/search"] = (200, {"mode": "keyword", "results": []})
+    daemon.answers["/admin/search"] = (200, {"mode": "hybrid", "results": []})
     assert run("search", "x") == Said(0, "no note matches\n", "")
 
 

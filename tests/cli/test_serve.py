@@ -25,11 +25,13 @@ Run = Callable[..., Said]
 
 
 def process(place: Place, *argv: str, **environment: str) -> subprocess.Popen[str]:
-    """`serve` for the place's vault, with no keyring, so that the token lies in the file."""
+    """`serve` for the place's vault, with no keyring, so that the token lies in the file, and without vectors."""
     return subprocess.Popen(
         [sys.executable, "-m", "sidecar", "serve", "--vault", str(place.vault), *argv],
         cwd=REPOSITORY,
-        env=os.environ | {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"} | environment,
+        env=os.environ
+        | {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "VAULT_SIDECAR_INDEX_RAG": "false"}
+        | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

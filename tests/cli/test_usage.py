@@ -51,7 +51,7 @@ def test_vault_and_state_may_stand_anywhere(leaf: list[str]) -> None:
         ["search", "x", "-k", "0"],
         ["search", "x", "-k", "101"],
         ["search", "x", "-k", "ten"],
-        ["search", "x", "--mode", "vector"],
+        ["search", "x", "--mode", "fts"],
         ["serve", "--port", "80"],
         ["serve", "--port", "65536"],
         ["serve", "--port", "-1"],

@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -158,10 +158,17 @@ def on_disk(vault: Path) -> set[str]:
     return found
 
 
+def with_vectors(embedder: str | None) -> dict[str, str]:
+    """The environment that switches vectors on."""
+    return {"VAULT_SIDECAR_INDEX_RAG": "true", "VAULT_SIDECAR_INDEX_EMBEDDER": embedder} if embedder else {}
+
+
 @contextmanager
-def serve(vault: Path, state: Path) -> Iterator[Served]:
-    """Serve `vault` and wait until it is indexed."""
-    daemon = start_daemon(vault, state)
+def serve(
+    vault: Path, state: Path, *, embedder: str | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """Serve `vault` and wait until it is indexed. Without `embedder` there are no vectors."""
+    daemon = start_daemon(vault, state, env={**with_vectors(embedder), **(env or {})})
     served = Served(daemon, state)
     try:
         served.settled()

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sidecar.index.corpus import Corpus, open_corpus
+from sidecar.index.corpus import Corpus
+from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
 
 PATIENCE_S = 30.0
 
 
 @asynccontextmanager
-async def opened(vault: Path, state: Path) -> AsyncIterator[Corpus]:
-    """The corpus of `vault`, after its first scan was worked off."""
+async def opened(vault: Path, state: Path, *, embedder: str | None = None) -> AsyncIterator[Corpus]:
+    """The corpus of `vault`, after its first scan was worked off. Without `embedder` it finds by keywords only."""
     state.mkdir(exist_ok=True)
-    async with open_corpus(
-        vault, state, max_note_bytes=32 << 20, other_devices=False, on_progress=lambda progress: None
-    ) as corpus:
+    vectors = VectorOptions(embedder, state / "models", dict(os.environ)) if embedder else None
+    options = CorpusOptions(max_note_bytes=32 << 20, vectors=vectors)
+    async with open_corpus(vault, state, options, lambda progress: None) as corpus:
         await settled(corpus)
         yield corpus
+
+
+async def embedded(corpus: Corpus) -> None:
+    """Wait until every chunk has its vector in the store."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            status = await corpus.status()
+            if status.vectors == "ready" and status.settled and status.counts.chunks_ready == status.counts.chunks:
+                return
+            await asyncio.sleep(0.02)
 
 
 async def settled(corpus: Corpus) -> None:

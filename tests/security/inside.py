@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sidecar.config import Config, HttpConfig, Secret, ServeOptions
+from sidecar.config import Config, HttpConfig, IndexConfig, Secret, ServeOptions
 from sidecar.daemon import open_daemon
 from tests.daemons import START_S, STOP_S, TOKEN_VARIABLE
 from tests.security.ground import Ground
@@ -24,7 +24,7 @@ def served_here(base: Path, state: Path) -> Iterator[Ground]:
     """Serve `base / "vault"` once all of it is indexed; afterwards this process is as it was before."""
     token = secrets.token_urlsafe(40)
     options = ServeOptions(
-        config=Config(http=HttpConfig(bearer_token_env=TOKEN_VARIABLE)),
+        config=Config(http=HttpConfig(bearer_token_env=TOKEN_VARIABLE), index=IndexConfig(rag=False)),
         vault=base / "vault",
         state_dir=state,
         port=0,

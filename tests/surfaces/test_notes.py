@@ -15,6 +15,7 @@ from sidecar.errors import SidecarError
 from sidecar.index.corpus import Corpus
 from sidecar.services.core import Core
 from sidecar.services.reading import Reading
+from sidecar.services.searching import Searching
 from sidecar.surfaces.notes import SURFACE
 from tests.index.vaults import opened, until
 
@@ -24,9 +25,9 @@ Call = Callable[..., object]
 class Tools:
     """Calls tools as the protocol room does: checked arguments, then the handler."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus, *, rag: bool = True) -> None:
         self.corpus = corpus
-        self.core = Core(Reading(corpus, max_note_bytes=32 << 20))
+        self.core = Core(Reading(corpus, max_note_bytes=32 << 20), Searching(corpus), rag=rag)
 
     async def answer(self, name: str, **arguments: object) -> Text:
         offer = single(SURFACE).find(self.core, name)

@@ -1,8 +1,8 @@
 """Surface `notes`: the live vault as text tools."""
 
 from sidecar.contract import Surface, Tool
-from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes
-from sidecar.surfaces.notes.tools import list_notes, read_note, search_notes
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch
+from sidecar.surfaces.notes.tools import list_notes, read_note, search_notes, semantic_search
 
 SURFACE = Surface(
     name="notes",
@@ -31,6 +31,14 @@ SURFACE = Surface(
             SearchNotes,
             None,
             search_notes,
+        ),
+        Tool(
+            "semantic_search",
+            "Find passages by meaning and by keywords, in any language, best first. Use it for questions.",
+            SemanticSearch,
+            None,
+            semantic_search,
+            offered=lambda core: core.rag,
         ),
     ),
     numbers="clamp",

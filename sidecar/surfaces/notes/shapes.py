@@ -29,3 +29,10 @@ class SearchNotes(Shape):
 
     query: Query = Field(description="The text to find.")
     limit: int = Field(20, ge=1, le=100, description="How many notes at most.")
+
+
+class SemanticSearch(Shape):
+    """semantic_search"""
+
+    query: Query = Field(description="A question or a topic, in any language.")
+    top_k: int = Field(8, ge=1, le=25, description="How many passages at most.")

@@ -6,7 +6,7 @@ from sidecar.contract import Text
 from sidecar.index.indexer import Progress
 from sidecar.services.core import Core
 from sidecar.services.reading import Page
-from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch
 from sidecar.vault.paths import printable
 
 MOST_CHARS = 100_000
@@ -50,7 +50,7 @@ async def read_note(core: Core, args: ReadNote) -> Text:
 async def search_notes(core: Core, args: SearchNotes) -> Text:
     """Notes that hold the query, with excerpts."""
     answer = await core.reading.search_text(args.query, args.limit)
-    query = printable(args.query[:_ECHO_CHARS]) + ("…" if len(args.query) > _ECHO_CHARS else "")
+    query = _echo(args.query)
     if not answer.total:
         lines = [f'No notes match "{query}".']
     elif answer.total > len(answer.hits):
@@ -67,6 +67,26 @@ async def search_notes(core: Core, args: SearchNotes) -> Text:
         were = "1 note was" if answer.left_out == 1 else f"{answer.left_out:,} notes were"
         notices.append(f"[{were} not searched: larger than the limit, or unreadable.]")
     return Text("\n".join([_cut("\n".join(lines)), *notices]))
+
+
+async def semantic_search(core: Core, args: SemanticSearch) -> Text:
+    """Passages close to the query by meaning and by words."""
+    answer = await core.searching.passages(args.query, args.top_k)
+    query = _echo(args.query)
+    if answer.hits:
+        results = "1 result" if len(answer.hits) == 1 else f"{len(answer.hits)} results"
+        lines = [f'{results} for "{query}".']
+    else:
+        lines = [f'Nothing in the vault is close to "{query}".']
+    for hit in answer.hits:
+        lines += [f"{printable(hit.path)} (score {hit.score:.3f})", f"  {hit.snippet}"]
+    if answer.mode == "keyword":
+        lines.append("[Keywords only: the vector index is not available.]")
+    return Text("\n".join(lines))
+
+
+def _echo(query: str) -> str:
+    return printable(query[:_ECHO_CHARS]) + ("…" if len(query) > _ECHO_CHARS else "")
 
 
 def _still_building(progress: Progress) -> str:

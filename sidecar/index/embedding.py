@@ -1,0 +1,186 @@
+"""The second stage of indexing: every chunk's vector is made once, kept in the manifest, and put into the store.
+
+Saves go first, then the first chunk of every note in the order the notes were
+indexed (newest first), then the rest. What the worker can't do now waits until
+it is back; nothing is lost, because a chunk stays `pending` in the manifest
+until its vector is in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from sidecar.errors import VectorsAway
+from sidecar.index.manifest import Applied, Manifest
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.vectors import Vectors
+from sidecar.tasks import Lane
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_SAVED_TEXTS = 16
+"""Texts of saves embedded together: a note or two."""
+
+_TEXTS = 64
+"""Texts of backfill embedded together, in two calls at once: that keeps both of the embedder's lanes at work."""
+
+_LOOKED_AT = 256
+"""Chunks looked at together; those whose vector is cached go into the store in one call."""
+
+
+class Writer(Protocol):
+    """Runs changes of the manifest where all of them run."""
+
+    @property
+    def is_filling(self) -> bool:
+        """Keyword backfill goes on; it gets the processor first, so that every note is found by its words soon."""
+        ...
+
+    async def write(self, change: Callable[[Manifest], T]) -> T:
+        """Do one change and publish the new generation."""
+        ...
+
+
+class VectorFeed:
+    """Owns the queue of chunks without a vector. `run` is its one task."""
+
+    def __init__(self, vectors: Vectors, writer: Writer, reader: ManifestReader) -> None:
+        self._vectors = vectors
+        self._writer = writer
+        self._reader = reader
+        self._lane = Lane("vectors")
+        self._saved: dict[int, None] = {}
+        self._firsts: dict[int, None] = {}
+        self._rest: dict[int, None] = {}
+        self._gone: set[int] = set()
+        self._up = asyncio.Event()
+        self._save = asyncio.Event()
+        self._fill = asyncio.Event()
+
+    def worker_is_up(self) -> None:
+        """The worker has started, for the first time or again: compare its store with the manifest."""
+        self._up.set()
+
+    def wake(self) -> None:
+        """Keyword backfill has ended."""
+        self._fill.set()
+
+    def changed(self, applied: Applied, is_save: bool) -> None:
+        """Chunks came and went; those of a save go ahead."""
+        for chunk_id, piece in applied.added_chunks:
+            if piece.chunk.embeddable:
+                queue = self._saved if is_save else self._rest if piece.chunk.ordinal else self._firsts
+                queue[chunk_id] = None
+        for chunk_id in applied.removed_chunks:
+            for queue in (self._saved, self._firsts, self._rest):
+                queue.pop(chunk_id, None)
+        self._gone.update(applied.removed_chunks)
+        self._save.set()
+        self._fill.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._up.wait()
+            self._up.clear()
+            try:
+                await self._reconcile()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._save_loop())
+                    tasks.create_task(self._fill_loop())
+                    tasks.create_task(self._until_started_again())
+            except* VectorsAway as away:
+                logger.info("vectors wait: %s", away.exceptions[0])
+
+    async def _until_started_again(self) -> None:
+        await self._up.wait()
+        raise VectorsAway("the worker was started again")
+
+    async def close(self) -> None:
+        """Wait for the lane and let go of the reader."""
+        await self._lane.run(self._reader.close)
+        await self._lane.close()
+
+    async def _reconcile(self) -> None:
+        """Ids decide: what the store has too much goes, what it lacks is queued; its vectors are cached mostly.
+
+        A chunk that waits counts as missing although the store has its id: after a power loss the manifest may give
+        an id out again, and the vector would be that of another text.
+        """
+        embedder = self._embedder()
+        await self._writer.write(lambda manifest: manifest.use_embedder(embedder))
+        self._gone.clear()
+        stored = set((await self._vectors.ids()).tolist())
+        ready = await self._lane.run(self._reader.ready_ids)
+        await self._vectors.delete(np.array(sorted(stored - ready), np.int64))
+        lost = sorted(ready - stored)
+        await self._writer.write(lambda manifest: manifest.mark_pending(lost))
+        firsts, rest = await self._lane.run(self._reader.waiting_ids)
+        self._saved.clear()
+        self._firsts, self._rest = dict.fromkeys(firsts), dict.fromkeys(rest)
+
+    def _embedder(self) -> str:
+        if self._vectors.embedder_id is None:
+            raise VectorsAway("The vector index is starting.")
+        return self._vectors.embedder_id
+
+    async def _save_loop(self) -> None:
+        """What was deleted and what was saved, as soon as it happens."""
+        while True:
+            if self._gone:
+                gone = np.array(sorted(self._gone), np.int64)
+                await self._vectors.delete(gone, urgent=True)
+                self._gone.difference_update(gone.tolist())
+            elif self._saved:
+                await self._bring(self._saved, _SAVED_TEXTS, urgent=True)
+            else:
+                self._save.clear()
+                await self._save.wait()
+
+    async def _fill_loop(self) -> None:
+        while True:
+            queue = self._firsts or self._rest
+            if queue and not self._writer.is_filling:
+                await self._bring(queue, _TEXTS, urgent=False)
+            else:
+                self._fill.clear()
+                await self._fill.wait()
+
+    async def _bring(self, queue: dict[int, None], most: int, *, urgent: bool) -> None:
+        """Some chunks of a queue into the store: those with a cached vector at once, else `most` others."""
+        chunk_ids = list(itertools.islice(queue, _LOOKED_AT))
+        embedder = self._embedder()
+        rows = await self._lane.run(self._reader.to_embed, chunk_ids, embedder)
+        done = set(chunk_ids).difference(row.chunk_id for row in rows)
+        vectors = {row.text_hash: row.vector for row in rows if row.vector is not None}
+        if not vectors and rows:
+            vectors = await self._made({row.text_hash: row.text for row in rows[:most]}, urgent=urgent)
+            await self._writer.write(lambda manifest: manifest.keep_vectors(embedder, vectors))
+        ready = [row for row in rows if row.text_hash in vectors]
+        if ready:
+            ids = np.array([row.chunk_id for row in ready], np.int64)
+            matrix = np.stack([np.frombuffer(vectors[row.text_hash], np.float16) for row in ready])
+            await self._vectors.upsert(ids, matrix, urgent=urgent)
+            dead = await self._writer.write(lambda manifest: manifest.mark_ready(ids.tolist()))
+            if dead:
+                self._gone.update(dead)
+                self._save.set()
+            done.update(ids.tolist())
+        for chunk_id in done:
+            queue.pop(chunk_id, None)
+
+    async def _made(self, texts: dict[bytes, str], *, urgent: bool) -> dict[bytes, bytes]:
+        """Vectors (float16 bytes) of new texts, by their hashes."""
+        hashes, wanted = list(texts), list(texts.values())
+        middle = (len(wanted) + 1) // 2
+        halves = [half for half in (wanted[:middle], wanted[middle:]) if half]
+        made = await asyncio.gather(*(self._vectors.embed(half, urgent=urgent) for half in halves))
+        return dict(zip(hashes, (vector.tobytes() for vector in np.concatenate(made)), strict=True))

@@ -1,0 +1,142 @@
+"""Puts one corpus together, and takes it apart again in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sidecar.index.backfill import Backfill
+from sidecar.index.corpus import Corpus, Meaning
+from sidecar.index.embedding import VectorFeed
+from sidecar.index.fuse import Method
+from sidecar.index.indexer import Indexer, Phase, Progress
+from sidecar.index.keyword_store import KeywordStore
+from sidecar.index.live import LiveIndex
+from sidecar.index.look import Looker
+from sidecar.index.manifest import Applied, Manifest
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.preparers import Preparers
+from sidecar.index.tokens import Tokenizer
+from sidecar.index.vectors import Vectors
+from sidecar.index.wire import Array, Int64, Server
+from sidecar.tasks import Lane
+from sidecar.vault.jail import Jail
+from sidecar.vault.watch import Watcher
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOptions:
+    """How a corpus gets its vectors."""
+
+    embedder: str
+    models_dir: Path
+    environment: Mapping[str, str]
+    method: Method = "weighted"
+    server: Server | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """What one corpus needs to know. Without `vectors` it finds by keywords only."""
+
+    max_note_bytes: int
+    other_devices: bool = False
+    vectors: VectorOptions | None = None
+
+
+@asynccontextmanager
+async def open_corpus(
+    root: Path, state_dir: Path, options: CorpusOptions, on_progress: Callable[[Progress], None]
+) -> AsyncGenerator[Corpus]:
+    """The corpus of the folder `root`, its index kept in `state_dir`.
+
+    Raises:
+        Unreadable: the folder can't be opened.
+    """
+    files = Lane("open")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(files.close)
+        jail = await files.run(lambda: Jail(root, other_devices=options.other_devices))
+        stack.callback(jail.close)
+        path = state_dir / "manifest.sqlite"
+        manifest = await files.run(Manifest, path)
+        stack.push_async_callback(files.run, manifest.close)
+        tokenizer = Tokenizer()
+        looker = Looker(jail, max_note_bytes=options.max_note_bytes)
+        live = LiveIndex(KeywordStore(state_dir), tokenizer)
+        preparers = Preparers(tokenizer)
+        backfill = Backfill(looker, preparers, await files.run(ManifestReader, path))
+        feed: VectorFeed | None = None
+
+        def on_chunks(applied: Applied, is_save: bool) -> None:
+            if feed is not None:
+                feed.changed(applied, is_save)
+
+        def progressed(progress: Progress) -> None:
+            if feed is not None and progress.phase is Phase.READY:
+                feed.wake()
+            on_progress(progress)
+
+        reader = await files.run(ManifestReader, path)
+        indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks)
+        meaning = None
+        if options.vectors is not None:
+            known, fed = await files.run(ManifestReader, path), await files.run(ManifestReader, path)
+            stack.push_async_callback(files.run, known.close)
+            meaning = await _meaning(stack, state_dir, options.vectors, indexer, known, fed)
+            feed = meaning.feed
+        corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
+        running = asyncio.create_task(corpus.run(), name="corpus")
+        try:
+            yield corpus
+        finally:
+            running.cancel()
+            try:
+                await running
+            except asyncio.CancelledError:
+                pass
+            except BaseExceptionGroup as failed:
+                logger.error("the index stopped: %s", failed.exceptions[0])
+
+
+async def _meaning(
+    stack: AsyncExitStack,
+    state_dir: Path,
+    options: VectorOptions,
+    indexer: Indexer,
+    known: ManifestReader,
+    reader: ManifestReader,
+) -> Meaning:
+    asking = Lane("known vectors")
+    stack.push_async_callback(asking.close)
+
+    def cached(embedder: str, ids: Int64) -> tuple[Int64, Array]:
+        rows = [row for row in known.to_embed(ids.tolist(), embedder) if row.vector is not None]
+        vectors = [np.frombuffer(row.vector or b"", np.float16) for row in rows]
+        return np.array([row.chunk_id for row in rows], np.int64), np.stack(vectors) if rows else np.empty(
+            (0, 0), np.float16
+        )
+
+    async def known_vectors(embedder: str, ids: Int64) -> tuple[Int64, Array]:
+        return await asking.run(cached, embedder, ids)
+
+    vectors = Vectors(
+        state_dir / "chroma",
+        options.embedder,
+        options.models_dir,
+        known_vectors=known_vectors,
+        on_ready=lambda: feed.worker_is_up(),
+        environment=options.environment,
+        server=options.server,
+    )
+    feed = VectorFeed(vectors, indexer, reader)
+    await stack.enter_async_context(vectors)
+    return Meaning(vectors, feed, options.method)

@@ -1,0 +1,148 @@
+"""The vector store: ids and vectors in Chroma, nothing else. Imported in the worker process only.
+
+Damaged files can end the process without an exception, and `upsert` and
+`delete` hold the interpreter until they are done, so that no other thread
+runs meanwhile: hand them little at a time. Everything blocks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import chromadb
+import numpy as np
+from chromadb.api import ClientAPI
+from chromadb.config import Settings
+
+from sidecar.index.wire import Array, Float32, Int64, Server
+
+_SAMPLE_PLACES = 10
+_SELF = 0.999  # cosine of a vector with itself, after rounding; several chunks may have the same text
+
+
+class StoreFailed(Exception):
+    """Chroma could not do it. Its own words are the cause; they may hold paths of this computer."""
+
+
+def client(place: Path | Server) -> ClientAPI:
+    """The one place that knows where the vectors are kept."""
+    # Chroma would take settings from a file `.env` in the present folder
+    settings = Settings(anonymized_telemetry=False, _env_file=None)  # pyright: ignore[reportCallIssue]: pydantic's own
+    if isinstance(place, Path):
+        return chromadb.PersistentClient(place, settings)
+    if place.kind == "cloud":
+        return chromadb.CloudClient(
+            tenant=place.tenant, database=place.database, api_key=place.api_key, settings=settings
+        )
+    return chromadb.HttpClient(
+        host=place.host,
+        port=place.port,
+        ssl=place.ssl,
+        headers=place.headers,
+        settings=settings,
+        **{key: value for key, value in (("tenant", place.tenant), ("database", place.database)) if value is not None},
+    )
+
+
+class Store:
+    """One collection: cosine, ids are chunk ids. Threads may use it at once, processes may not.
+
+    Raises (from every method):
+        StoreFailed: Chroma refused or its data is damaged.
+    """
+
+    def __init__(self, place: Path | Server, name: str, *, anew: bool = False) -> None:
+        """Open the collection, make it when it is missing. `anew`: drop what it holds; for servers."""
+        with _translated():
+            self._client = client(place)
+            if anew and any(collection.name == name for collection in self._client.list_collections()):
+                self._client.delete_collection(name)
+            # only the space is given: all else is Chroma's default, which is what was measured
+            self._collection = self._client.get_or_create_collection(
+                name, embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+            )
+            configuration = cast("dict[str, dict[str, Any] | None]", self._collection.configuration_json)
+            spaces = [(configuration.get(kind) or {}).get("space") for kind in ("hnsw", "spann")]
+            if "cosine" not in spaces:
+                raise StoreFailed("the collection does not compare by cosine")
+
+    def count(self) -> int:
+        """Ids in the store. Says nothing of whether their vectors can still be found."""
+        with _translated():
+            return self._collection.count()
+
+    def query(self, vector: Float32, n: int) -> tuple[Int64, Float32]:
+        """The `n` nearest: ids int64[m] and cosines float32[m], best first."""
+        return self._nearest(vector[np.newaxis], n)[0]
+
+    def _nearest(self, vectors: Float32, n: int) -> list[tuple[Int64, Float32]]:
+        with _translated():
+            found = self._collection.query(query_embeddings=vectors, n_results=n, include=["distances"])
+            ids, distances = found["ids"], found["distances"]
+            if distances is None:
+                raise StoreFailed("the answer has no distances")
+            return [
+                (np.array(row, np.str_).astype(np.int64), 1.0 - np.array(far, np.float32))
+                for row, far in zip(ids, distances, strict=True)
+            ]
+
+    def upsert(self, ids: Int64, vectors: Array) -> None:
+        """Put vectors[n, dim]. About 10 ms and 0.3 ms a vector; ids that are there already take many times that."""
+        with _translated():
+            self._collection.upsert(ids=_named(ids), embeddings=vectors.astype(np.float32))
+
+    def delete(self, ids: Int64) -> None:
+        """Remove them; unknown ones are passed over."""
+        if ids.size:
+            with _translated():
+                self._collection.delete(ids=_named(ids))
+
+    def ids(self, offset: int, limit: int) -> Int64:
+        """A page of the ids. Pages fit together as long as nothing is changed between them."""
+        with _translated():
+            page = self._collection.get(limit=limit, offset=offset, include=[])["ids"]
+            return np.array(page, np.str_).astype(np.int64)
+
+    def sample(self, most: int) -> Int64:
+        """Some ids from all over the store, and the newest ones: all of them when they are few."""
+        count = self.count()
+        if count <= most:
+            return self.ids(0, most)
+        each = max(1, most // _SAMPLE_PLACES)
+        offsets = [random.randrange(count - each + 1) for _ in range(_SAMPLE_PLACES - 1)]  # noqa: S311
+        return np.unique(np.concatenate([self.ids(offset, each) for offset in (*offsets, count - each)]))
+
+    def self_hits(self, ids: Int64, vectors: Array) -> int:
+        """How many of these vectors find themselves, or another chunk with the same vector."""
+        found = self._nearest(vectors.astype(np.float32), 3)
+        return sum(
+            bool(chunk_id in near or (cosines.size and cosines[0] >= _SELF))
+            for chunk_id, (near, cosines) in zip(ids.tolist(), found, strict=True)
+        )
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with _translated():
+            cast(Any, self._client).close()  # there, but not in the interface
+
+
+def _named(ids: Int64) -> list[str]:
+    return [str(chunk_id) for chunk_id in ids.tolist()]
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    try:
+        yield
+    except StoreFailed:
+        raise
+    except Exception as failed:  # Chroma lets through what its parts raise: its own, pydantic's, httpx's, sqlite's
+        raise StoreFailed(type(failed).__name__) from failed
+    except BaseException as panic:
+        if type(panic).__name__ != "PanicException":  # how Rust's panics arrive; not meant to be caught, but we report
+            raise
+        raise StoreFailed("its native code gave up") from panic
