@@ -58,7 +58,7 @@ def _listening(port: int) -> socket.socket:
         if refused.errno in (errno.EADDRINUSE, errno.EACCES):
             raise PortTaken(
                 f"port {port} on 127.0.0.1 is in use by another program or reserved; "
-                "stop that program, or pin another port with 'vault-sidecar port set N'"
+                "stop that program, or set another [http] port"
             ) from refused
         raise
     return sock
