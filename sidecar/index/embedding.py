@@ -123,9 +123,11 @@ class VectorFeed:
         await self._vectors.delete(np.array(sorted(stored - ready), np.int64))
         lost = sorted(ready - stored)
         await self._writer.write(lambda manifest: manifest.mark_pending(lost))
+        # emptied before the manifest is asked: what comes in meanwhile is in the answer or stays in the queues
+        self._saved, self._firsts, self._rest = {}, {}, {}
         firsts, rest = await self._lane.run(self._reader.waiting_ids)
-        self._saved.clear()
-        self._firsts, self._rest = dict.fromkeys(firsts), dict.fromkeys(rest)
+        self._firsts = dict.fromkeys([*firsts, *self._firsts])
+        self._rest = dict.fromkeys([*rest, *self._rest])
 
     def _embedder(self) -> str:
         if self._vectors.embedder_id is None:
