@@ -23,7 +23,7 @@ class KeptVectors:
         self._database = sqlite3.connect(folder / "vectors.sqlite")
         self._database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """As `Embedder.passages`; what is not kept yet is embedded, a few at a time."""
         return self._vectors("passage", texts, self.embedder.passages)
 

@@ -136,7 +136,8 @@ class Child:
         self, operation: str, arrays: Sequence[Array] = (), *, head: Mapping[str, Any] | None = None
     ) -> asyncio.Future[Message]:
         """Send a call. When the process ends before it answers, the future raises `Ended`."""
-        call = _Call(operation, wire.LINES[operation], self._loop.time(), self._loop.create_future())
+        line = wire.line_of(operation, urgent=bool(head and head.get("urgent")))
+        call = _Call(operation, line, self._loop.time(), self._loop.create_future())
         if self._failure:
             call.answer.set_exception(Ended(self._failure))
             return call.answer

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,10 +30,17 @@ _SAVED_TEXTS = 16
 """Texts of saves embedded together: a note or two."""
 
 _TEXTS = 64
-"""Texts of backfill embedded together, in two calls at once: that keeps both of the embedder's lanes at work."""
+"""Texts of backfill embedded together, in two calls, of which one waits in the worker until the other is done."""
 
 _LOOKED_AT = 256
 """Chunks looked at together; those whose vector is cached go into the store in one call."""
+
+
+class Embedded(NamedTuple):
+    """A chunk and its vector, dim float16 numbers as bytes."""
+
+    chunk_id: int
+    vector: bytes
 
 
 class Writer(Protocol):
@@ -135,49 +142,63 @@ class VectorFeed:
         return self._vectors.embedder_id
 
     async def _save_loop(self) -> None:
-        """What was deleted and what was saved, as soon as it happens."""
+        """What was saved and what was deleted, as soon as it happens. Until then nobody finds a deleted chunk either,
+        because a search asks the manifest."""
         while True:
+            if self._saved:
+                await self._store(await self._take(self._saved, _SAVED_TEXTS, urgent=True), urgent=True)
             if self._gone:
                 gone = np.array(sorted(self._gone), np.int64)
                 await self._vectors.delete(gone, urgent=True)
                 self._gone.difference_update(gone.tolist())
-            elif self._saved:
-                await self._bring(self._saved, _SAVED_TEXTS, urgent=True)
-            else:
+            if not (self._saved or self._gone):
                 self._save.clear()
                 await self._save.wait()
 
     async def _fill_loop(self) -> None:
-        while True:
-            queue = self._firsts or self._rest
-            if queue and not self._writer.is_filling:
-                await self._bring(queue, _TEXTS, urgent=False)
-            else:
-                self._fill.clear()
-                await self._fill.wait()
+        """Backfill. What was embedded is stored while the next texts are embedded."""
+        async with asyncio.TaskGroup() as tasks:
+            storing = tasks.create_task(asyncio.sleep(0))
+            while True:
+                queue = self._firsts or self._rest
+                if queue and not self._writer.is_filling:
+                    taken = await self._take(queue, _TEXTS, urgent=False)
+                    await storing
+                    storing = tasks.create_task(self._store(taken, urgent=False))
+                else:
+                    self._fill.clear()
+                    await self._fill.wait()
 
-    async def _bring(self, queue: dict[int, None], most: int, *, urgent: bool) -> None:
-        """Some chunks of a queue into the store: those with a cached vector at once, else `most` others."""
+    async def _take(self, queue: dict[int, None], most: int, *, urgent: bool) -> list[Embedded]:
+        """Some chunks of a queue with their vectors: those that have a cached one at once, else `most` others.
+
+        They leave the queue. Should they not come into the store, the worker is gone, and when it is back the queues
+        are made anew.
+        """
         chunk_ids = list(itertools.islice(queue, _LOOKED_AT))
         embedder = self._embedder()
         rows = await self._lane.run(self._reader.to_embed, chunk_ids, embedder)
-        done = set(chunk_ids).difference(row.chunk_id for row in rows)
         vectors = {row.text_hash: row.vector for row in rows if row.vector is not None}
         if not vectors and rows:
             vectors = await self._made({row.text_hash: row.text for row in rows[:most]}, urgent=urgent)
             await self._writer.write(lambda manifest: manifest.keep_vectors(embedder, vectors))
-        ready = [row for row in rows if row.text_hash in vectors]
-        if ready:
-            ids = np.array([row.chunk_id for row in ready], np.int64)
-            matrix = np.stack([np.frombuffer(vectors[row.text_hash], np.float16) for row in ready])
-            await self._vectors.upsert(ids, matrix, urgent=urgent)
-            dead = await self._writer.write(lambda manifest: manifest.mark_ready(ids.tolist()))
-            if dead:
-                self._gone.update(dead)
-                self._save.set()
-            done.update(ids.tolist())
-        for chunk_id in done:
+        taken = [Embedded(row.chunk_id, vectors[row.text_hash]) for row in rows if row.text_hash in vectors]
+        left = {row.chunk_id for row in rows}.difference(chunk.chunk_id for chunk in taken)
+        for chunk_id in left.symmetric_difference(chunk_ids):
             queue.pop(chunk_id, None)
+        return taken
+
+    async def _store(self, chunks: list[Embedded], *, urgent: bool) -> None:
+        """Into the store, then `ready` in the manifest; what was deleted meanwhile goes again."""
+        if not chunks:
+            return
+        ids = np.array([chunk.chunk_id for chunk in chunks], np.int64)
+        matrix = np.stack([np.frombuffer(chunk.vector, np.float16) for chunk in chunks])
+        await self._vectors.upsert(ids, matrix, urgent=urgent)
+        dead = await self._writer.write(lambda manifest: manifest.mark_ready(ids.tolist()))
+        if dead:
+            self._gone.update(dead)
+            self._save.set()
 
     async def _made(self, texts: dict[bytes, str], *, urgent: bool) -> dict[bytes, bytes]:
         """Vectors (float16 bytes) of new texts, by their hashes."""

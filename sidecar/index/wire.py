@@ -23,8 +23,9 @@ Float16 = NDArray[np.float16]
 Float32 = NDArray[np.float32]
 Array = Int64 | Float16 | Float32
 
-Line = Literal["query", "work"]
-"""The two lines of the worker: what somebody waits for, and everything else. They run beside each other."""
+Line = Literal["query", "save", "embed", "work"]
+"""The lines of the worker, which run beside each other: what somebody waits for, the notes that were just saved, texts
+of backfill, and everything else that has the store in hand."""
 
 LINES: Final[dict[str, Line]] = {
     "query": "query",
@@ -34,12 +35,12 @@ LINES: Final[dict[str, Line]] = {
     "open": "work",
     "sample": "work",
     "probe": "work",
-    "embed": "work",
+    "embed": "embed",
     "upsert": "work",
     "delete": "work",
     "ids": "work",
 }
-"""Every operation and its line."""
+"""Every operation and its line, if it is not urgent."""
 
 STORE_OPERATIONS: Final = frozenset({"query", "query_vector", "open", "sample", "probe", "upsert", "delete", "ids"})
 """Those that have the vector store in hand, whose damage can end the process."""
@@ -49,6 +50,11 @@ PREFIX_BYTES: Final = _PREFIX.size
 
 _KINDS: Final = ("<i8", "<f4", "<f2")
 _MOST_BYTES: Final = 1 << 28  # of a head, and of the arrays; far above any message, far below what harms
+
+
+def line_of(operation: str, *, urgent: bool) -> Line:
+    """Where an operation is done."""
+    return "save" if urgent else LINES[operation]
 
 
 class Garbled(Exception):

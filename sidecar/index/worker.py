@@ -6,8 +6,8 @@ happens in the daemon. The worker never sees the vault or the manifest. It
 reads messages from its standard input, answers on its standard output, and
 ends with the daemon, because then its input ends.
 
-Two lines of work run beside each other: queries, and everything else. Long
-jobs of the second line are done a little at a time, urgent ones first.
+Lines of work run beside each other, so that a query waits for no save and a
+save for no backfill. Only changes of the store take turns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, get_args
 
 import numpy as np
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sidecar.index.worker")  # its name when it is run as a program is __main__
 
-# What is done of a long job before another may come first. A save waits for at most one of these; a query waits for
-# none of the first and, because Chroma keeps the interpreter while it changes something, for one of the others.
-_TEXTS: Final = 16  # 0.4 s; in smaller pieces an embedder that does two texts at once would often wait for the longer
+# What is done of a long job between two signs. Queries and saves wait for at most one of the pieces that change the
+# store, because Chroma keeps the interpreter meanwhile.
+_TEXTS: Final = 32  # 0.8 s; at the end of each, lanes of the embedder wait for the last text
 _UPSERTS: Final = 64  # 25 ms, of which 10 are the same for one as for many
 _DELETES: Final = 128
 _PROBES: Final = 10
@@ -70,16 +70,17 @@ class Worker:
         self._sound = True
         self._lines = {
             line: LineOfWork(line, self._answer, lambda line=line: self.send({"sign": line}))
-            for line in dict.fromkeys(wire.LINES.values())
+            for line in get_args(wire.Line)
         }
+        self._changing = threading.Lock()
 
     def run(self) -> None:
         """Work until the stream of messages ends. Blocks."""
         while (message := wire.read(self._requests)) is not None:
             operation = str(message.head["op"])
             steps: Steps = getattr(self, f"_{operation}")(message)
-            urgent = bool(message.head.get("urgent"))
-            self._lines[wire.LINES[operation]].put(int(message.head["id"]), steps, urgent=urgent)
+            line = wire.line_of(operation, urgent=bool(message.head.get("urgent")))
+            self._lines[line].put(int(message.head["id"]), steps)
 
     def send(self, head: dict[str, Any], arrays: Sequence[Array] = ()) -> None:
         """A message to the daemon, from any thread; nothing happens when it is gone."""
@@ -208,7 +209,7 @@ class Worker:
         yield from ()
         return Message({}, (self._model.query(str(message.head["text"])).astype(np.float32),))
 
-    # the line of work
+    # the lines of work
 
     def _embed(self, message: Message) -> Steps:
         texts: list[str] = message.head["texts"]
@@ -217,13 +218,13 @@ class Worker:
         order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         for part in _parts(len(texts), _TEXTS):
             places = order[part]
-            found[places] = self._passages([texts[place] for place in places])
+            found[places] = self._passages([texts[place] for place in places], bool(message.head.get("urgent")))
             yield
         return Message({}, (found,))
 
-    def _passages(self, texts: list[str]) -> Float32:
+    def _passages(self, texts: list[str], urgent: bool) -> Float32:
         try:
-            found = self._model.passages(texts)
+            found = self._model.passages(texts, urgent=urgent)
         except Exception:
             logger.warning("the embedder failed on some text; each is tried alone")
             logger.debug("the embedder failed", exc_info=True)
@@ -242,14 +243,16 @@ class Worker:
     def _upsert(self, message: Message) -> Steps:
         ids, vectors = message.arrays
         for part in _parts(ids.size, _UPSERTS):
-            self._opened.upsert(ids[part].astype(np.int64), vectors[part])
+            with self._changing:
+                self._opened.upsert(ids[part].astype(np.int64), vectors[part])
             yield
         return Message({"count": self._opened.count()})
 
     def _delete(self, message: Message) -> Steps:
         ids = message.arrays[0].astype(np.int64)
         for part in _parts(ids.size, _DELETES):
-            self._opened.delete(ids[part])
+            with self._changing:
+                self._opened.delete(ids[part])
             yield
         return Message({"count": self._opened.count()})
 

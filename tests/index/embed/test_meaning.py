@@ -24,7 +24,7 @@ class Counting(Hashing):
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
+    def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         self.seen += texts
         return super().passages(texts)
 
