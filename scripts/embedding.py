@@ -36,7 +36,7 @@ from sidecar.vault.paths import VaultPath
 ROOT = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("VAULT_SIDECAR_CORPORA", ROOT.parent / "shared" / "corpora"))
 SIZES = range(700, 1000)  # characters of a chunk: about 200 tokens of English
-TOGETHER = 8  # texts in one call, as the vector worker does it
+TOGETHER = 32  # texts in one call, as the vector worker does it
 
 
 def texts_of(count: int) -> list[str]:

@@ -7,26 +7,30 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+_Tool = TypeVar("_Tool")
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-_Job = tuple[bool, int, Callable[[], None] | None]
+_Job = tuple[bool, int, Callable[[Any], None] | None]
 
 
-class Lanes:
-    """`count` threads. No lane waits for another as long as there is anything to do."""
+class Lanes(Generic[_Tool]):
+    """A thread for each of `tools`, which it has for itself. None waits for another as long as there is work."""
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, tools: Sequence[_Tool], name: str) -> None:
         self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
         self._order = itertools.count()  # makes every job different, so that no two functions are compared
-        self._threads = [threading.Thread(target=self._run, name=f"{name}-{at}", daemon=True) for at in range(count)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(tool,), name=f"{name}-{at}", daemon=True)
+            for at, tool in enumerate(tools)
+        ]
         for thread in self._threads:
             thread.start()
 
-    def map(self, function: Callable[[_In], _Out], items: Sequence[_In], *, urgent: bool = False) -> list[_Out]:
-        """The results, in order. Blocks. Items of an urgent call are taken before those of any other.
+    def map(self, function: Callable[[_Tool, _In], _Out], items: Sequence[_In], *, urgent: bool = False) -> list[_Out]:
+        """`function` of a tool and each item, in order. Blocks. Items of an urgent call are taken before all others.
 
         Raises:
             Exception: what `function` raised for one of them.
@@ -48,15 +52,15 @@ class Lanes:
         for thread in self._threads:
             thread.join()
 
-    def _run(self) -> None:
+    def _run(self, tool: _Tool) -> None:
         while (job := self._jobs.get()[2]) is not None:
-            job()
+            job(tool)
 
 
-def _job(function: Callable[[Any], Any], item: object, result: Future[Any]) -> Callable[[], None]:
-    def do() -> None:
+def _job(function: Callable[[Any, Any], Any], item: object, result: Future[Any]) -> Callable[[Any], None]:
+    def do(tool: object) -> None:
         try:
-            result.set_result(function(item))
+            result.set_result(function(tool, item))
         except BaseException as failed:
             result.set_exception(failed)
 

@@ -36,13 +36,14 @@ class Use:
         # taken back at every call, which two threads at once would confuse.
         self._limit = threadpool_limits(1, user_api="blas")
         self._encode = cast(Callable[[list[str]], Vectors], USE(threads=1).encode)  # pyright: ignore[reportUnknownMemberType]
-        self._lanes = Lanes(_LANES, "use")
+        self._lanes = Lanes(range(_LANES), "use")
         self.query("")  # loads what the package would load at the first call, when two threads may come at once
 
     def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """See `base.Embedder`."""
         parts = [texts[at : at + _TOGETHER] for at in range(0, len(texts), _TOGETHER)]
-        return np.concatenate([np.zeros((0, _DIM), np.float32), *self._lanes.map(self._encoded, parts, urgent=urgent)])
+        found = self._lanes.map(lambda _, part: self._encoded(part), parts, urgent=urgent)
+        return np.concatenate([np.zeros((0, _DIM), np.float32), *found])
 
     def query(self, text: str) -> Vectors:
         """See `base.Embedder`. Runs in the caller's thread."""

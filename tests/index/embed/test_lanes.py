@@ -11,18 +11,18 @@ from sidecar.index.embed.lanes import Lanes
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
-    lanes = Lanes(3, "test")
-    assert lanes.map(lambda number: number * number, range(100)) == [number * number for number in range(100)]
-    assert lanes.map(str, []) == []
+    lanes = Lanes("abc", "test")
+    assert lanes.map(lambda _, number: number * number, range(100)) == [number * number for number in range(100)]
+    assert lanes.map(lambda _, item: item, []) == []
     lanes.close()
 
 
 def test_an_urgent_call_waits_for_the_items_under_way_and_for_no_others() -> None:
-    lanes = Lanes(1, "test")
+    lanes = Lanes("a", "test")
     order: list[str] = []
     began, go_on = threading.Event(), threading.Event()
 
-    def do(item: str) -> None:
+    def do(_: str, item: str) -> None:
         began.set()
         go_on.wait(30)
         order.append(item)
@@ -40,22 +40,22 @@ def test_an_urgent_call_waits_for_the_items_under_way_and_for_no_others() -> Non
     lanes.close()
 
 
-def test_all_lanes_take_part_in_one_call() -> None:
-    lanes = Lanes(2, "test")
+def test_all_lanes_take_part_in_one_call_each_with_its_tool() -> None:
+    lanes = Lanes("ab", "test")
     both = threading.Barrier(2, timeout=30)
-    lanes.map(lambda _: both.wait(), range(2))
+    assert sorted(lanes.map(lambda tool, _: (both.wait(), tool)[1], range(2))) == ["a", "b"]
     lanes.close()
 
 
 def test_what_an_item_raises_reaches_the_caller_and_the_lane_goes_on() -> None:
-    lanes = Lanes(1, "test")
+    lanes = Lanes("a", "test")
     with pytest.raises(ZeroDivisionError):
-        lanes.map(lambda number: 1 // number, [1, 0])
-    assert lanes.map(lambda number: 1 // number, [1]) == [1]
+        lanes.map(lambda _, number: 1 // number, [1, 0])
+    assert lanes.map(lambda _, number: 1 // number, [1]) == [1]
     lanes.close()
 
 
 def test_closing_ends_the_threads() -> None:
-    lanes = Lanes(2, "lane to close")
+    lanes = Lanes("ab", "lane to close")
     lanes.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("lane to close")]
