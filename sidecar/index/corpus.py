@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from sidecar.errors import NotReady, VectorsAway
-from sidecar.index.embed.facts import FACTS, Name
 from sidecar.index.embedding import VectorFeed
 from sidecar.index.fuse import Method
 from sidecar.index.indexer import Indexer, Phase, Progress
@@ -23,8 +22,10 @@ from sidecar.index.literal import excerpts
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
 from sidecar.index.manifest_reader import Counts, ManifestReader
-from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for
+from sidecar.index.near import near, near_among
+from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for, keyword_leg
 from sidecar.index.vectors import Vectors
+from sidecar.index.wire import Float16, Int64
 from sidecar.tasks import Lane, keep_running
 from sidecar.vault.jail import Jail, Kind, NoteFile
 from sidecar.vault.paths import VaultPath
@@ -145,28 +146,40 @@ class Corpus:
     # searching the index
 
     async def search(
-        self, query: str, k: int, mode: Mode = "hybrid", *, per_note: int = 1, relevant_only: bool = False
+        self,
+        query: str,
+        k: int,
+        mode: Mode = "hybrid",
+        *,
+        among: Collection[str] | None = None,
+        per_note: int = 1,
+        relevant_only: bool = False,
     ) -> Answer:
         """Ranked rows for a query; of `hybrid`, keywords alone answer while the vector index can't.
+
+        `among`: paths of the notes that count, where not all do.
 
         Raises:
             NotReady: no note is indexed yet.
             VectorsAway: `vector` is asked and can't be served.
         """
         self._refuse_if_empty()
-        vectors = None
-        if mode != "keyword":
-            try:
-                vectors = await self._near(query, depth_for(k))
-            except VectorsAway:
-                if mode == "vector":
-                    raise
+        chunks = None if among is None else await self._query.run(lambda: self._reader().chunks_of(among))
+        vectors, keywords = await asyncio.gather(
+            self._near(query, depth_for(k), chunks, mode),
+            self._query.run(keyword_leg, self._live, query, k, chunks),
+        )
+        if isinstance(vectors, VectorsAway):
+            if mode == "vector":
+                raise vectors
+            vectors = None
         return await self._query.run(
             lambda: answer_of(
                 self._live,
                 self._reader(),
                 query,
                 k,
+                keywords=keywords,
                 vectors=vectors,
                 mode=mode,
                 method=self._meaning.method if self._meaning else "weighted",
@@ -175,12 +188,21 @@ class Corpus:
             )
         )
 
-    async def _near(self, query: str, depth: int) -> VectorLeg:
+    async def _near(self, query: str, depth: int, among: Int64 | None, mode: Mode) -> VectorLeg | VectorsAway | None:
+        """None where no vectors are asked for; as a value what keeps them from answering."""
+        if mode == "keyword":
+            return None
         if self._meaning is None:
-            raise VectorsAway("The vector index is switched off ([index] rag).")
-        ids, cosines = await self._meaning.vectors.query(query, depth)
-        name = cast("Name", (self._meaning.vectors.embedder_id or "").partition("@")[0])
-        return VectorLeg(list(zip(ids.tolist(), cosines.tolist(), strict=True)), FACTS[name])
+            return VectorsAway("The vector index is switched off ([index] rag).")
+        try:
+            if among is None:
+                return await near(self._meaning.vectors, query, depth)
+            return await near_among(self._meaning.vectors, query, depth, among, self._cached)
+        except VectorsAway as away:
+            return away
+
+    async def _cached(self, chunk_ids: Int64, embedder: str) -> tuple[Int64, Float16]:
+        return await self._query.run(lambda: self._reader().vectors_of(chunk_ids, embedder))
 
     async def search_text(self, query: str, limit: int) -> TextAnswer:
         """Notes that hold `query` literally, without case, in a line or in their path.

@@ -17,6 +17,7 @@ from sidecar.index.literal import LiteralIndex, Match, entry, matches
 from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
+from sidecar.index.wire import Int64
 
 logger = logging.getLogger(__name__)
 
@@ -123,15 +124,22 @@ class LiveIndex:
         """Let go of the files."""
         self._store.close()
 
-    def rank(
-        self, reader: ManifestReader, words: dict[str, float], depth: int, also: Sequence[int] = ()
-    ) -> tuple[list[tuple[int, float]], dict[int, int]]:
-        """The `depth` best chunks for weighted words, with their BM25 scores; and the note of each chunk, `also` too.
-
-        One moment's view: a chunk without a note is gone and must not be shown.
-        """
+    def rank(self, words: dict[str, float], depth: int, among: Int64 | None = None) -> list[tuple[int, float]]:
+        """The `depth` best chunks for weighted words, of `among` only if it is given, with their BM25 scores."""
         with self._lock:
-            hits = self._keywords.search(words, depth)
+            return self._keywords.search(words, depth, among)
+
+    def rank_with_notes(
+        self,
+        reader: ManifestReader,
+        words: dict[str, float],
+        depth: int,
+        among: Int64 | None = None,
+        also: Sequence[int] = (),
+    ) -> tuple[list[tuple[int, float]], dict[int, int]]:
+        """As `rank`; and the note of each chunk, of `also` too, as of the same moment."""
+        with self._lock:
+            hits = self._keywords.search(words, depth, among)
             notes = reader.notes_of([*(chunk_id for chunk_id, _ in hits), *also])
         return [hit for hit in hits if hit[0] in notes], notes
 

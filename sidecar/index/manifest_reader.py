@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sidecar.index.chunks import Chunk
 from sidecar.index.prepare import unpack
+from sidecar.index.wire import Float16, Int64
 from sidecar.vault.jail import FileStat
 
 
@@ -83,6 +87,29 @@ class ManifestReader:
     def notes_of(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """Note key of each chunk that exists; unknown ids are left out, so text that was deleted can't come back."""
         return dict(self._selected("SELECT chunk_id, note_key FROM chunks", chunk_ids))
+
+    def chunks_of(self, paths: Collection[str]) -> Int64:
+        """Chunk ids of these notes, ascending."""
+        query = (
+            "SELECT chunk_id FROM chunks JOIN notes USING (note_key)"
+            " WHERE path IN (SELECT value FROM json_each(?)) ORDER BY chunk_id"
+        )
+        return np.array([row[0] for row in self._db.execute(query, (json.dumps(list(paths)),))], np.int64)
+
+    def vectors_of(self, chunk_ids: Int64, embedder: str) -> tuple[Int64, Float16]:
+        """Those of the chunks that have a cached vector by that embedder, and the vectors: float16[n, dim]."""
+        query = (
+            "SELECT chunk_id, vector FROM chunks JOIN vectors USING (text_hash) WHERE embedder = ? AND chunk_id IN ({})"
+        )
+        ids: list[int] = []
+        vectors = bytearray()
+        for start in range(0, len(chunk_ids), 500):
+            part = chunk_ids[start : start + 500].tolist()
+            for chunk_id, vector in self._db.execute(query.format(",".join("?" * len(part))), (embedder, *part)):
+                ids.append(chunk_id)
+                vectors += vector
+        matrix = np.frombuffer(vectors, np.float16)
+        return np.array(ids, np.int64), matrix.reshape(len(ids), -1) if ids else matrix.reshape(0, 0)
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> dict[int, ChunkRow]:
         """The chunks that exist, by id."""

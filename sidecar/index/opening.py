@@ -74,25 +74,26 @@ async def open_corpus(
         live = LiveIndex(KeywordStore(state_dir), tokenizer)
         preparers = Preparers(tokenizer)
         backfill = Backfill(looker, preparers, await files.run(ManifestReader, path))
-        feed: VectorFeed | None = None
+        meaning: Meaning | None = None
 
         def on_chunks(applied: Applied, is_save: bool) -> None:
-            if feed is not None:
-                feed.changed(applied, is_save)
+            if meaning is not None:
+                meaning.feed.changed(applied, is_save)
 
         def progressed(progress: Progress) -> None:
-            if feed is not None and progress.phase is Phase.READY:
-                feed.wake()
+            if meaning is not None and progress.phase is Phase.READY:
+                meaning.vectors.release()
+                meaning.feed.wake()
             on_progress(progress)
 
         reader = await files.run(ManifestReader, path)
+        # Starting the worker takes the processor for two seconds. Where nothing has a vector yet, words come first.
+        is_new = not await files.run(reader.chunk_ids)
         indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks)
-        meaning = None
         if options.vectors is not None:
             known, fed = await files.run(ManifestReader, path), await files.run(ManifestReader, path)
             stack.push_async_callback(files.run, known.close)
-            meaning = await _meaning(stack, state_dir, options.vectors, indexer, known, fed)
-            feed = meaning.feed
+            meaning = await _meaning(stack, state_dir, options.vectors, indexer, known, fed, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
         try:
@@ -114,6 +115,8 @@ async def _meaning(
     indexer: Indexer,
     known: ManifestReader,
     reader: ManifestReader,
+    *,
+    held: bool,
 ) -> Meaning:
     asking = Lane("known vectors")
     stack.push_async_callback(asking.close)
@@ -136,6 +139,7 @@ async def _meaning(
         on_ready=lambda: feed.worker_is_up(),
         environment=options.environment,
         server=options.server,
+        held=held,
     )
     feed = VectorFeed(vectors, indexer, reader)
     await stack.enter_async_context(vectors)

@@ -12,6 +12,7 @@ from sidecar.index.live import LiveIndex
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.snippets import snippet
 from sidecar.index.trust import trusted
+from sidecar.index.wire import Int64
 
 Mode = Literal["hybrid", "vector", "keyword"]
 
@@ -37,6 +38,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class KeywordLeg:
+    """What the keyword index found: (chunk id, BM25 score), best first; by which words; among which chunks."""
+
+    hits: Sequence[tuple[int, float]]
+    words: dict[str, float]
+    among: Int64 | None
+
+
+@dataclass(frozen=True, slots=True)
 class VectorLeg:
     """What the vector index found: (chunk id, cosine), best first, and what is known of its embedder."""
 
@@ -49,12 +59,19 @@ def depth_for(k: int) -> int:
     return max(100, 10 * k)
 
 
+def keyword_leg(live: LiveIndex, query: str, k: int, among: Int64 | None = None) -> KeywordLeg:
+    """The half of an answer that needs no vectors, so that both are made at the same time. Blocks."""
+    words = live.words(query)
+    return KeywordLeg(live.rank(words, depth_for(k), among), words, among)
+
+
 def answer_of(
     live: LiveIndex,
     reader: ManifestReader,
     query: str,
     k: int,
     *,
+    keywords: KeywordLeg,
     vectors: VectorLeg | None,
     mode: Mode,
     method: Method = "weighted",
@@ -65,9 +82,8 @@ def answer_of(
 
     `relevant_only` leaves out chunks that no word hits and whose cosine lies below the embedder's relevance floor.
     """
-    words = live.words(query)
     near = list(vectors.hits) if vectors is not None and mode != "keyword" else []
-    keyword, notes = live.rank(reader, words, depth_for(k), [chunk_id for chunk_id, _ in near])
+    keyword, notes = _with_notes(live, reader, keywords, k, [chunk_id for chunk_id, _ in near])
     near = [hit for hit in near if hit[0] in notes]
     if vectors is None or mode == "keyword":
         ranked = [(chunk_id, score) for chunk_id, score in keyword]
@@ -90,7 +106,20 @@ def answer_of(
     rows = reader.chunk_rows([chunk_id for chunk_id, _ in chosen])
     chosen = [(chunk_id, score) for chunk_id, score in chosen if chunk_id in rows]
     chosen.sort(key=lambda row: (-row[1], rows[row[0]].path, rows[row[0]].ordinal))
-    return Answer(served, [_hit(live, rows[chunk_id], score, words) for chunk_id, score in chosen])
+    return Answer(served, [_hit(live, rows[chunk_id], score, keywords.words) for chunk_id, score in chosen])
+
+
+def _with_notes(
+    live: LiveIndex, reader: ManifestReader, leg: KeywordLeg, k: int, also: Sequence[int]
+) -> tuple[Sequence[tuple[int, float]], dict[int, int]]:
+    """The keyword hits and the note of each chunk. A chunk without a note is gone and must not be shown.
+
+    Where one of the hits is gone by now, its note may have other chunks, so the leg is made again.
+    """
+    notes = reader.notes_of([*(chunk_id for chunk_id, _ in leg.hits), *also])
+    if all(chunk_id in notes for chunk_id, _ in leg.hits):
+        return leg.hits, notes
+    return live.rank_with_notes(reader, leg.words, depth_for(k), leg.among, also)
 
 
 def _first_of_each(

@@ -85,6 +85,7 @@ class Vectors:
         collection: str = "vault",
         factory: str = FACTORY,
         patience: Patience | None = None,
+        held: bool = False,
     ) -> None:
         """Nothing is started or opened yet.
 
@@ -95,6 +96,7 @@ class Vectors:
             known_vectors: asked after each start for the vectors of a few ids that the store holds.
             on_ready: called after each successful start, on the loop. It must only wake somebody.
             environment: the environment of this process; what is needed of it is passed on, secrets are not.
+            held: start the worker only when `release` is called.
             server: keep the vectors there instead, in collections whose names begin with `collection`.
         """
         self._root = root
@@ -114,6 +116,9 @@ class Vectors:
         self._set_aside: str | None = None
         self._ends_in_store = 0
         self._again = asyncio.Event()
+        self._released = asyncio.Event()
+        if not held:
+            self._released.set()
         self._running: asyncio.Task[None] | None = None
         self.embedder_id: str | None = None
         """Id of the embedder as of the last start, such as `e5@1571fc982750.1/384`."""
@@ -235,6 +240,10 @@ class Vectors:
 
     # life
 
+    def release(self) -> None:
+        """Start the worker, which was held."""
+        self._released.set()
+
     def retry(self) -> None:
         """Start the worker now if it is off or waits for its next start: the reason may be gone."""
         self._again.set()
@@ -264,6 +273,7 @@ class Vectors:
     async def _run(self) -> None:
         delay_s = _FIRST_DELAY_S
         was_damaged = False
+        await self._released.wait()
         while True:
             self._again.clear()
             self._tell("starting", "The vector index is starting.")
