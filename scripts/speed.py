@@ -25,6 +25,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from scripts.curves import picture
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "speed-bench-token-that-is-long-enough-for-the-check"
 ARCHIVES = ("small", "medium", "large")
@@ -315,6 +317,16 @@ def report(figures: list[Figure]) -> bool:
     return missed == 0
 
 
+def growth(figures: list[Figure]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """The figures by unit, each as a curve over the number of notes."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"milliseconds": {}, "megabytes": {}, "seconds": {}}
+    units = {"ms": "milliseconds", "MB": "megabytes", "s": "seconds"}
+    for one in sorted(figures, key=lambda figure: figure.notes):
+        name, _, unit = one.name.rpartition(", ")
+        panels[units[unit]].setdefault(name, []).append((one.notes, one.value))
+    return panels
+
+
 def main(argv: list[str]) -> int:
     """Exit code 1 when a budget is missed."""
     parser = argparse.ArgumentParser(prog="scripts/bench speed", description=__doc__)
@@ -322,6 +334,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--notes", action="append", type=int, help="generated vault of this many notes, instead")
     parser.add_argument("--keywords", action="store_true", help="without vectors, which take minutes to make")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--plot", type=Path, help="draw latency, memory and index time against size into this SVG file")
     options = parser.parse_args(argv)
     corpora = Path(os.environ.get("VAULT_SIDECAR_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
     if not corpora.is_dir():
@@ -341,6 +354,8 @@ def main(argv: list[str]) -> int:
             figures += measure(name, vault, scratch / "state", rag=not options.keywords)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+    if options.plot:
+        options.plot.write_text(picture(growth(figures)), encoding="utf-8")
     if options.json:
         options.json.write_text(json.dumps([{**asdict(one), "ok": one.ok} for one in figures], indent=1))
     return 0 if report(figures) else 1
