@@ -20,6 +20,8 @@ from pydantic import BaseModel
 import sidecar.web
 from sidecar.arguments import Query, schema_of
 from sidecar.bridge import ports
+from sidecar.cli.clients.known import CLIENTS
+from sidecar.cli.clients.places import Machine
 from sidecar.cli.parser import build_parser
 from sidecar.config import Config
 from sidecar.contract import Tool
@@ -141,8 +143,18 @@ def test_readme_gives_a_commands_own_options(name: str, parser: ArgumentParser) 
     assert common <= known
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", command)) == known - common
     for action in parser._actions:
-        if action.choices:
+        if action.choices and action.option_strings:
             assert f"{action.option_strings[0]} {'|'.join(action.choices)}]" in command.replace("\\|", "|")
+
+
+def test_readme_lists_exactly_the_clients_there_are() -> None:
+    head = ("client", "`--write`", "transport", "file", "tried with")
+    rows = table("Connecting a client", *head)
+    listed = [(in_code(row[0]), row[1], row[2]) for row in rows]
+    known = [(c.name, "yes" if c.writes else "no", "stdio" if c.http is None else "HTTP") for c in CLIENTS.values()]
+    assert listed == known
+    for row, client in zip(rows, CLIENTS.values(), strict=True):
+        assert in_code(row[3]).rpartition("/")[2] == client.file(Machine("linux", Path("/"), {})).name
 
 
 def test_the_scripts_readme_names_can_be_run() -> None:

@@ -56,11 +56,11 @@ def make_folder(folder: Path) -> None:
         raise Unreadable(f"the folder {folder.name} can't be used: {error.strerror}") from error
 
 
-def write(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, mode 0600 from the first moment; its folder must exist. Blocks.
+def write(path: Path, content: bytes, *, mode: int = FILE_MODE) -> None:
+    """Replace a file as a whole; its folder must exist. Blocks.
 
-    Whoever reads meanwhile gets the old content or the new. A link in the
-    file's place is replaced, not followed.
+    Until it is whole its mode is 0600, then `mode`. Whoever reads meanwhile gets
+    the old content or the new. A link in the file's place is replaced, not followed.
 
     Raises:
         Unreadable: the disk refused; the old file is as it was.
@@ -74,6 +74,8 @@ def write(path: Path, content: bytes) -> None:
             with open(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
+                if mode != FILE_MODE:
+                    os.chmod(temporary, mode)
                 os.fsync(descriptor)
             os.replace(temporary, path)
         except BaseException:

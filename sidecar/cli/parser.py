@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 
 from sidecar import __version__
+from sidecar.cli.clients.known import CLIENTS
 
 _EXIT_CODES = "exit codes: 0 done, 1 refused or failed, 2 usage, 3 another daemon serves this vault"
 
@@ -46,9 +48,23 @@ def build_parser() -> ArgumentParser:
     token = _group(commands, "token", "the key that clients must send")
     _leaf(token, "show", "print the token", json=True, module="token")
 
-    connect = _group(commands, "connect", "print how to set up a client")
-    claude = _leaf(connect, "claude-code", "the command that registers this vault with Claude Code", module="connect")
-    claude.add_argument("--name", default="vault-sidecar", help="what the client calls it (default vault-sidecar)")
+    connect = _leaf(commands, "connect", "print how to set up a client, write it into its file, or try it", json=True)
+    connect.add_argument("client", metavar="CLIENT", choices=list(CLIENTS), help=", ".join(CLIENTS))
+    connect.add_argument("--write", action="store_true", help="enter it into the client's file; what is there is kept")
+    connect.add_argument("--check", action="store_true", help="then connect as the client would; says which step fails")
+    connect.add_argument(
+        "--name",
+        type=_name,
+        metavar="NAME",
+        help="what the client calls it (default vault-sidecar, with the vault's name added where that is taken)",
+    )
+    transports = connect.add_mutually_exclusive_group()
+    transports.add_argument(
+        "--http", dest="transport", action="store_const", const="http", help="by HTTP (default, where the client can)"
+    )
+    transports.add_argument(
+        "--stdio", dest="transport", action="store_const", const="stdio", help="as a program that the client starts"
+    )
 
     index = _group(commands, "index", "the search index")
     _leaf(index, "rebuild", "read every note again and wait until that is done", module="index")
@@ -109,6 +125,12 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not (text == "0" or 1024 <= int(text[:6]) <= 65535):
         raise ArgumentTypeError("must be 0 or a port from 1024 to 65535")
     return int(text)
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):  # what all clients take
+        raise ArgumentTypeError("must be 1 to 64 letters, digits, '-' or '_'")
+    return text
 
 
 def _count(text: str) -> int:

@@ -14,6 +14,8 @@ from sidecar.bridge.places import state_dir_of
 from sidecar.cli.main import main
 from tests.bridge.keyrings import Memory
 
+_PEOPLES_FOLDERS = ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
+
 
 @dataclass(frozen=True)
 class Said:
@@ -29,6 +31,11 @@ class Place:
     keyring: Memory
 
     @property
+    def home(self) -> Path:
+        """The home folder, where clients keep their files."""
+        return self.vault.parent / "person"
+
+    @property
     def state(self) -> Path:
         return state_dir_of(self.vault, self.root)
 
@@ -36,8 +43,10 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A vault that the commands find by themselves, because the present folder lies in it."""
-    for name in [name for name in os.environ if name.startswith("VAULT_SIDECAR_")]:
+    for name in [name for name in os.environ if name.startswith("VAULT_SIDECAR_") or name in _PEOPLES_FOLDERS]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    (tmp_path / "person").mkdir()
     backend = Memory()
     monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
     found = Place(tmp_path / "My Notes", tmp_path / "root", backend)

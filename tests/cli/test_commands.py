@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
 
-from sidecar.bridge import endpoint, private_files, settings
+from sidecar.bridge import endpoint, private_files
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.token import new_token
 from sidecar.bridge.token_store import FileStore
@@ -223,56 +222,6 @@ def test_a_token_file_that_is_a_link_is_refused(run: Run, place: Place) -> None:
     said = run("token", "show")
     assert (said.code, said.out) == (1, "")
     assert "token is a link" in said.err
-
-
-# connect
-
-
-@pytest.fixture
-def token(place: Place) -> str:
-    token = new_token()
-    KeyringStore(place.state, place.keyring).store(token)
-    settings.set_setting(place.state, "http", "port", 24790)
-    return token
-
-
-def test_connect_prints_a_command_that_a_shell_takes_apart_as_meant(run: Run, token: str) -> None:
-    said = run("connect", "claude-code", "--name", "my notes")
-    assert said.code == 0
-    first, *_, last = said.out.splitlines()
-    words = ["claude", "mcp", "add", "--transport", "http", "my notes", "http://127.0.0.1:24790/mcp", "--header"]
-    assert shlex.split(first) == [*words, f"Authorization: Bearer {token}"]
-    assert f'"Authorization: Bearer {token}"' in first, "double quotes work in every shell"
-    assert shlex.split(last) == [*words, "Authorization: Bearer $VAULT_SIDECAR_TOKEN"]
-
-
-def test_connect_offers_a_form_without_the_key_and_warns_of_the_other(run: Run, place: Place, token: str) -> None:
-    """L16."""
-    said = run("connect", "claude-code", "--state", str(place.root))
-    with_key = [line for line in said.out.splitlines() if token in line]
-    assert len(with_key) == 1
-    assert with_key[0].startswith("claude mcp add --transport http vault-sidecar ")
-    assert f"--vault '{place.vault}' --state {place.root})" in said.out, "the same vault, wherever it is pasted"
-    assert "holds the key to your notes" in said.err
-
-
-def test_connect_quotes_a_persons_own_token(run: Run, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = 'it\'s-$HOME-`id`-"quoted"-!!-and-long-enough'
-    monkeypatch.setenv("VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV", "MY_TOKEN")
-    monkeypatch.setenv("VAULT_SIDECAR_HTTP_PORT", "24799")
-    monkeypatch.setenv("MY_TOKEN", own)
-    said = run("connect", "claude-code")
-    assert shlex.split(said.out.splitlines()[0])[-1] == f"Authorization: Bearer {own}"
-
-
-def test_connect_prefers_the_port_the_daemon_listens_on(run: Run, token: str, daemon: Honest) -> None:
-    assert f"http://127.0.0.1:{daemon.port}/mcp " in run("connect", "claude-code").out
-
-
-def test_connect_before_the_first_start_says_what_to_do(run: Run, place: Place) -> None:
-    said = run("connect", "claude-code")
-    assert (said.code, said.out) == (1, "")
-    assert "start the daemon with 'vault-sidecar serve'" in said.err
 
 
 # index rebuild and stop

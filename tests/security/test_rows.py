@@ -10,7 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 
 OWNED = """
-H01-H38 O01-O34 T01-T25 T29 L01 L02 L04-L13 L15 J01-J47 N01-N25 N29 N30
+H01-H38 O01-O34 T01-T25 T29 L01 L02 L04-L13 L15 L16 J01-J47 N01-N25 N29 N30
 X01-X24 X27-X31 D01-D08 D15 D17 D18 F01-F04
 """
 """Rows, and ranges of rows. A row that the product comes to own is added here first, so that it is missed."""
