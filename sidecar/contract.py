@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sidecar.arguments import Numbers, Shape
+from sidecar.bridge.token import Caller
 from sidecar.errors import BadConfig
 from sidecar.services.core import Core
 
@@ -23,7 +24,23 @@ class Text:
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-Handler = Callable[[Core, Any], Awaitable["Shape | Text"]]
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Tells the client how far a call is: done so far, of how much (None: unknown), and a line for people (or None).
+
+`done` grows with every report. Does nothing where the client asked for no
+progress. The first report turns an HTTP answer into an event stream.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a handler may know of the request behind its arguments."""
+
+    caller: Caller
+    report: Report
+
+
+Handler = Callable[[Core, Any, Call], Awaitable["Shape | Text"]]
 
 
 def always(core: Core) -> bool:
@@ -33,7 +50,7 @@ def always(core: Core) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One callable. `run` gets the service facade and its checked arguments, and only translates."""
+    """One callable. `run` gets the service facade, its checked arguments and the call, and only translates."""
 
     name: str
     description: str

@@ -25,11 +25,12 @@ from sidecar.bridge.places import refuse_inside
 from sidecar.bridge.token import Caller, Keys, new_local_key
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
 from sidecar.config import ServeOptions
-from sidecar.contract import Surface, composite, single
+from sidecar.contract import Catalogue, Surface, composite, single
 from sidecar.index.indexer import Progress
 from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
+from sidecar.protocol.sessions import Sessions
 from sidecar.services.core import Core
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
@@ -168,10 +169,16 @@ def _enabled(options: ServeOptions) -> list[Surface]:
 
 def _mounts(core: Core, surfaces: list[Surface]) -> Mapping[str, McpPath]:
     """The composite, and each enabled surface alone."""
-    mounts = {"/mcp": McpPath(build_server(composite(surfaces), core))}
-    for surface in surfaces:
-        mounts[f"/mcp/{surface.name}"] = McpPath(build_server(single(surface), core))
-    return mounts
+    catalogues = [composite(surfaces), *map(single, surfaces)]
+    return {_path_of(catalogue): _mount(catalogue, core) for catalogue in catalogues}
+
+
+def _path_of(catalogue: Catalogue) -> str:
+    return f"/mcp/{catalogue.name}" if catalogue.name else "/mcp"
+
+
+def _mount(catalogue: Catalogue, core: Core) -> McpPath:
+    return McpPath(build_server(catalogue, core), Sessions() if catalogue.sessions == "required" else None)
 
 
 def _admin(upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: Visitors) -> AdminActions:

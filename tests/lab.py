@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from mcp.server.lowlevel import Server
@@ -18,10 +18,11 @@ from pydantic import Field
 from sidecar.arguments import Shape
 from sidecar.bridge import identity
 from sidecar.bridge.token import Caller, Keys
-from sidecar.contract import Surface, Text, Tool, single
+from sidecar.contract import Call, Surface, Text, Tool, single
 from sidecar.errors import NotFound
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
+from sidecar.protocol.sessions import Sessions
 from sidecar.services.core import Core
 from sidecar.web.admin import AdminActions, Facts, Mode
 from sidecar.web.app import App, Limits, build_app
@@ -42,6 +43,10 @@ class Lab:
     leave: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     calls: int = 0
+    inside: int = 0
+    """Calls of `slow` that wait."""
+    flooded: int = 0
+    """Reports that `flood` got rid of, each of 64 KiB."""
 
     @property
     def core(self) -> Core:
@@ -73,39 +78,80 @@ class Sum(Shape):
     remark: str | None
 
 
+class WorkArgs(Shape):
+    """work"""
+
+    steps: int = Field(2, ge=0, le=1000, description="How many reports.")
+
+
+class SlowArgs(Shape):
+    """slow"""
+
+    reports: int = Field(0, ge=0, le=10, description="How many reports before the wait.")
+    after: int = Field(0, ge=0, le=10, description="How many reports after the wait.")
+
+
 class NoArgs(Shape):
     """For tools without arguments."""
 
 
-async def echo(core: Core, args: EchoArgs) -> Text:
+async def echo(core: Core, args: EchoArgs, call: Call) -> Text:
     lab_of(core).calls += 1
     return Text(args.text, {"lab/length": len(args.text)})
 
 
-async def add(core: Core, args: AddArgs) -> Sum:
+async def add(core: Core, args: AddArgs, call: Call) -> Sum:
     return Sum(total=args.a + args.b, remark=None)
 
 
-async def refuse(core: Core, args: NoArgs) -> Text:
+async def refuse(core: Core, args: NoArgs, call: Call) -> Text:
     raise NotFound("There is no note 'Plan.md'.")
 
 
-async def crash(core: Core, args: NoArgs) -> Text:
+async def crash(core: Core, args: NoArgs, call: Call) -> Text:
     raise RuntimeError(f"cannot open {SECRET_PATH}")
 
 
-async def slow(core: Core, args: NoArgs) -> Text:
+async def slow(core: Core, args: SlowArgs, call: Call) -> Text:
     lab = lab_of(core)
-    lab.entered.set()
+    lab.inside += 1
     try:
+        for step in range(args.reports):
+            await call.report(step + 1, None, None)
+        lab.entered.set()
         await lab.leave.wait()
+        for step in range(args.after):
+            await call.report(args.reports + step + 1, None, None)
     except asyncio.CancelledError:
         lab.cancelled.set()
         raise
+    finally:
+        lab.inside -= 1
     return Text("done")
 
 
-async def large(core: Core, args: NoArgs) -> Text:
+async def who(core: Core, args: NoArgs, call: Call) -> Text:
+    return Text(f"{call.caller.agent_id} of {call.caller.org}")
+
+
+async def work(core: Core, args: WorkArgs, call: Call) -> Text:
+    for step in range(1, args.steps + 1):
+        await call.report(step, args.steps, "half way" if 2 * step == args.steps else None)
+    return Text("done")
+
+
+async def flood(core: Core, args: NoArgs, call: Call) -> Text:
+    lab = lab_of(core)
+    try:
+        while True:
+            await call.report(lab.flooded, None, "x" * (1 << 16))
+            lab.flooded += 1
+            await asyncio.sleep(0)
+    finally:
+        lab.cancelled.set()
+
+
+async def large(core: Core, args: NoArgs, call: Call) -> Text:
     lab_of(core).calls += 1
     return Text("x" * (8 << 20))
 
@@ -122,7 +168,10 @@ SURFACE = Surface(
         Tool("add", "Add two numbers.", AddArgs, Sum, add),
         Tool("refuse", "Always a tool error.", NoArgs, None, refuse),
         Tool("crash", "Always a mistake.", NoArgs, None, crash),
-        Tool("slow", "Waits until it may go on.", NoArgs, None, slow, read_only=False),
+        Tool("slow", "Waits until it may go on.", SlowArgs, None, slow, read_only=False),
+        Tool("who", "Who is calling.", NoArgs, None, who),
+        Tool("work", "Reports progress.", WorkArgs, None, work),
+        Tool("flood", "Reports without end.", NoArgs, None, flood),
         Tool("large", "Eight megabytes.", NoArgs, None, large),
         Tool("gated", "There while the gate is open.", EchoArgs, None, echo, offered=_gate),
     ),
@@ -134,6 +183,8 @@ CLAMPING = Surface(
     tools=(Tool("add", "Add two numbers.", AddArgs, Sum, add),),
     numbers="clamp",
 )
+
+STATEFUL = replace(SURFACE, name="stateful", sessions="required")
 
 
 @dataclass
@@ -148,6 +199,8 @@ class Running:
     keys: Keys
     mounts: dict[str, McpPath]
     server: Server[Any]
+    stateful: Server[Any]
+    sessions: Sessions
     refused: list[tuple[str, int, str]]
     served: list[tuple[Caller, str]]
     asked: list[tuple[Any, ...]]
@@ -158,12 +211,21 @@ class Running:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
+    @property
+    def stateful_url(self) -> str:
+        """Of the path that requires sessions."""
+        return f"{self.url}/stateful"
+
     def rotate(self) -> str:
         """Replace the token as the daemon does; the new one. To be called on the loop."""
         new = secrets.token_urlsafe(40)
         self.keys.replace(new)
         self.app.token_changed()
         return new
+
+    def tools_changed(self) -> None:
+        """Tell the clients, as the daemon does when a tool comes or goes."""
+        asyncio.run_coroutine_threadsafe(self.app.tools_changed(), self.loop).result(PATIENCE_S)
 
     def on_loop(self, call: Callable[[], T]) -> T:
         """Run `call` in the listener's thread and wait for it."""
@@ -186,6 +248,7 @@ async def running(
     allowed_origins: tuple[str, ...] = ("app://obsidian.md",),
     most_connections: int | None = None,
     ping_after_s: float = 15.0,
+    sessions: Sessions | None = None,
 ) -> AsyncGenerator[Running]:
     """The lab surface, served. Leave the block in the task that entered it."""
     lab = Lab()
@@ -195,6 +258,9 @@ async def running(
     port: int = sock.getsockname()[1]
     server = build_server(single(SURFACE), lab.core)
     mounts = {"/mcp": McpPath(server, ping_after_s=ping_after_s)}
+    stateful = build_server(single(STATEFUL), lab.core)
+    sessions = Sessions() if sessions is None else sessions  # an empty one is false
+    mounts["/mcp/stateful"] = McpPath(stateful, sessions, ping_after_s=ping_after_s)
     mounts["/mcp/clamping"] = McpPath(build_server(single(CLAMPING), lab.core))
     refused: list[tuple[str, int, str]] = []
     served: list[tuple[Caller, str]] = []
@@ -221,6 +287,8 @@ async def running(
             keys=keys,
             mounts=mounts,
             server=server,
+            stateful=stateful,
+            sessions=sessions,
             refused=refused,
             served=served,
             asked=asked,

@@ -54,20 +54,33 @@ class Wire:
 
     def reply(self, *, bodiless: bool = False) -> Reply:
         """The next response, or `CLOSED`. `bodiless` for the answer to HEAD."""
+        found = self.head()
+        status, headers, fields = found.status, found.headers, dict(found.headers)
+        if bodiless or status in (0, 100, 204):
+            return found
+        if fields.get("transfer-encoding") == "chunked":
+            body = self._chunks()
+        else:
+            body = self._exactly(int(fields.get("content-length", "0")))
+        return Reply(status, headers, body)
+
+    def head(self) -> Reply:
+        """Status and headers of the next response, its body still to be read; or `CLOSED`."""
         head = self._until(b"\r\n\r\n")
         if head is None:
             return CLOSED
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-        status = int(first.split(" ")[1])
-        fields = dict(headers)
-        if bodiless or status in (100, 204):
-            body = b""
-        elif fields.get("transfer-encoding") == "chunked":
-            body = self._chunks()
-        else:
-            body = self._exactly(int(fields.get("content-length", "0")))
-        return Reply(status, headers, body)
+        return Reply(int(first.split(" ")[1]), headers, b"")
+
+    def chunk(self) -> bytes | None:
+        """The next chunk of a chunked body; empty at its end, None where the connection ends before."""
+        line = self._until(b"\r\n")
+        if line is None:
+            return None
+        data = self._exactly(int(line, 16))
+        self._exactly(2)
+        return data
 
     def at_end(self) -> bool:
         """Whether the server closes; waits for it."""
@@ -99,12 +112,8 @@ class Wire:
 
     def _chunks(self) -> bytes:
         body = b""
-        while (line := self._until(b"\r\n")) is not None:
-            size = int(line, 16)
-            body += self._exactly(size)
-            self._exactly(2)
-            if not size:
-                break
+        while data := self.chunk():
+            body += data
         return body
 
 

@@ -48,7 +48,7 @@ def read(value: Any) -> Message:
     if not isinstance(value, dict):
         raise BadMessage("The body must be one JSON-RPC message.")
     found = cast("dict[str, Any]", value)
-    message_id = _id(found.get("id"))
+    message_id = as_id(found.get("id"))
     if "id" in found and message_id is None:
         raise BadMessage("id: must be text of at most 1,000 characters or a whole number of 64 bits.")
     if found.get("jsonrpc") != "2.0":
@@ -67,7 +67,7 @@ def read(value: Any) -> Message:
     return Message(kind, method, message_id, cast("dict[str, Any] | None", params))
 
 
-def _id(value: Any) -> Id | None:
+def as_id(value: Any) -> Id | None:
     """A usable id, else None. `true` is an int to Python and no id to JSON-RPC."""
     if isinstance(value, str) and len(value) <= _MAX_ID_CHARS:
         return value

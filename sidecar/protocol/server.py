@@ -28,6 +28,7 @@ from mcp_types import (
 
 from sidecar import __version__, arguments, contract
 from sidecar.arguments import Shape
+from sidecar.bridge.token import Caller
 from sidecar.errors import SidecarError
 from sidecar.services.core import Core
 from sidecar.vault.paths import echo
@@ -37,7 +38,8 @@ logger = logging.getLogger(__name__)
 NAME = "vault-sidecar"
 FAILED = "The tool failed because of a mistake in vault-sidecar. Its log holds the details."
 
-Context: TypeAlias = ServerRequestContext[Any, Any]
+Context: TypeAlias = ServerRequestContext[Any, Caller]
+"""`request` is who calls; every transport has to say so with each message."""
 McpServer: TypeAlias = Server[Any]
 
 
@@ -53,7 +55,7 @@ def build_server(catalogue: contract.Catalogue, core: Core) -> McpServer:
         offer = catalogue.find(core, params.name)
         if offer is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {echo(params.name)}")
-        return await _call(offer, core, params.arguments or {})
+        return await _answer(offer, core, params.arguments or {}, _call_of(ctx))
 
     server = Server(
         NAME,
@@ -68,11 +70,17 @@ def build_server(catalogue: contract.Catalogue, core: Core) -> McpServer:
     return server
 
 
-async def _call(offer: contract.Offer, core: Core, given: dict[str, Any]) -> CallToolResult:
+def _call_of(ctx: Context) -> contract.Call:
+    # A transport that names nobody is a mistake of ours; no caller is assumed in its place.
+    assert isinstance(ctx.request, Caller)
+    return contract.Call(ctx.request, ctx.session.report_progress)
+
+
+async def _answer(offer: contract.Offer, core: Core, given: dict[str, Any], call: contract.Call) -> CallToolResult:
     tool = offer.tool
     try:
         args = arguments.check(tool.args, given, owner=tool.name, numbers=offer.surface.numbers)
-        return _result(await tool.run(core, args))
+        return _result(await tool.run(core, args, call))
     except SidecarError as refused:
         return _failed(str(refused))
     except Exception:

@@ -37,16 +37,29 @@ _PREFLIGHT: Mapping[str, str] = {
 
 
 class Mount(Protocol):
-    """What answers the POSTs of one path. The protocol room is a sibling: this is all that is known of it here."""
+    """What answers the requests of one path. The protocol room is a sibling: this is all that is known of it here."""
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether the path answers GET and DELETE too."""
+        ...
 
     def unacceptable(self, request: web.BaseRequest) -> int | None:
-        """415, 406 or None, from the headers alone."""
+        """415, 406 or None, from the headers of a POST alone."""
         ...
 
     async def answer(
         self, request: web.BaseRequest, body: bytes, caller: Caller, valid: Callable[[], bool]
     ) -> web.StreamResponse:
-        """The response to a body that is in whole."""
+        """The response to a POST whose body is in whole."""
+        ...
+
+    async def listen(self, request: web.BaseRequest, caller: Caller, valid: Callable[[], bool]) -> web.StreamResponse:
+        """The response to a GET: the standing stream of a session."""
+        ...
+
+    async def end(self, request: web.BaseRequest, caller: Caller) -> web.StreamResponse:
+        """The response to a DELETE: the end of a session."""
         ...
 
     async def tools_changed(self) -> None:
@@ -54,7 +67,7 @@ class Mount(Protocol):
         ...
 
     def close_revoked(self) -> None:
-        """End the streams whose token is no longer valid."""
+        """End the streams and sessions whose token is no longer valid."""
         ...
 
     def close(self) -> None:
@@ -98,7 +111,7 @@ class App:
         self._limits = limits
         self._refusals = refusals
         self._on_served = on_served
-        self._routes = {path: _Route({"POST": self._posting(mount)}) for path, mount in mounts.items()}
+        self._routes = {path: self._mounted(mount) for path, mount in mounts.items()}
         self._routes[guards.IDENTITY] = _Route({"GET": self._identify})
         for path, (method, handler) in Admin(admin).routes().items():
             self._routes[path] = _Route({method: _without_access(handler)}, local_only=True)
@@ -131,7 +144,7 @@ class App:
             await mount.tools_changed()
 
     def token_changed(self) -> None:
-        """Cut off the open streams of tokens that are no longer valid. Requests are checked one by one anyway."""
+        """End the streams and sessions of tokens that are no longer valid. Requests are checked one by one anyway."""
         for mount in self._mounts.values():
             mount.close_revoked()
 
@@ -175,6 +188,18 @@ class App:
 
     async def _identify(self, request: Request, access: Access) -> web.StreamResponse:
         return self._identity.answer(request)
+
+    def _mounted(self, mount: Mount) -> _Route:
+        async def listen(request: Request, access: Access) -> web.StreamResponse:
+            return await mount.listen(request, access.caller, access.valid)
+
+        async def end(request: Request, access: Access) -> web.StreamResponse:
+            return await mount.end(request, access.caller)
+
+        by_method: dict[str, Answer] = {"POST": self._posting(mount)}
+        if mount.keeps_sessions:
+            by_method |= {"GET": listen, "DELETE": end}
+        return _Route(by_method)
 
     def _posting(self, mount: Mount) -> Answer:
         """Headers first, then the body, then the token once more, then the mount."""

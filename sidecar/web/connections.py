@@ -99,6 +99,19 @@ class Door(web.Server):
         self._open[newcomer] = None
         return True
 
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End every connection: answers may finish within `timeout`, then they are cancelled, then cut off.
+
+        The framework's own leaves open what a client does not read, and does not wait for what it cancelled.
+        """
+        handlers = [task for one in self._open if (task := one.handler) is not None]
+        await super().shutdown(timeout)
+        for connection in list(self._open):
+            connection.drop()
+        if handlers:
+            await asyncio.wait(handlers, timeout=timeout)
+        await asyncio.sleep(0)  # the loop tells of lost connections in its next round
+
     def forget(self, connection: Connection) -> None:
         """A connection has ended."""
         self._open.pop(connection, None)
@@ -123,6 +136,11 @@ class Connection(web.RequestHandler):
     def idle(self) -> bool:
         """Nothing is being answered, and every answer has been sent."""
         return not self.busy and self._unread is None
+
+    @property
+    def handler(self) -> asyncio.Task[None] | None:
+        """The task that answers requests here."""
+        return self._task_handler
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -19,7 +19,7 @@ _LOWEST_RANDOM, _HIGHEST_PORT = 10_000, 65_535
 _TRIES = 10
 _BACKLOG = 512
 _MOST_CONNECTIONS = 512
-_STOP_S = 0.3  # a call in flight may take so long to finish, and once more to end when it is cancelled
+_STOP_S = 0.25  # a call in flight may take so long to finish, and twice more to end when it is cancelled
 
 
 def bind(port: int) -> socket.socket:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from sidecar.bridge.token import Caller
+from tests.calls import LOCAL
 
 
 def bridge(manager: StreamableHTTPSessionManager) -> Any:
@@ -62,9 +67,16 @@ def bridge(manager: StreamableHTTPSessionManager) -> Any:
     return handle
 
 
+async def _as_local(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The SDK's transport names an HTTP request where ours names a caller."""
+    caller = ctx.request if isinstance(ctx.request, Caller) else LOCAL
+    return await call_next(replace(ctx, request=caller))
+
+
 @asynccontextmanager
 async def oracle(server: Server[Any], *, json_response: bool = True) -> AsyncGenerator[str]:
     """The server behind the SDK's stateless transport; the URL."""
+    server.middleware.append(_as_local)
     manager = StreamableHTTPSessionManager(app=server, json_response=json_response, stateless=True)
     app = web.Application(client_max_size=32 << 20)
     app.router.add_route("*", "/mcp", bridge(manager))

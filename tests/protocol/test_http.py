@@ -8,10 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp.server.context import ServerRequestContext
-from mcp_types import CallToolResult, RequestParams, TextContent
 
-import sidecar.protocol.http as kernel
+from sidecar.protocol import eras, exchange, http
 from tests import wire
 from tests.eras import ENVELOPE, HANDSHAKE, MODERN, listening, modern, next_event
 from tests.lab import Running, running
@@ -19,14 +17,16 @@ from tests.lab import Running, running
 
 def test_the_kernel_of_the_sdk_is_where_we_import_it_from() -> None:
     # these modules are no stable API: a release that moves them must fail here, with the names in the message
-    for name in [
-        "Connection", "serve_one", "modern_error_data", "ListenHandler", "InMemorySubscriptionBus", "ToolsListChanged",
-        "classify_inbound_request", "find_duplicated_routing_header", "unsupported_protocol_version_rejection",
-        "progress_token_from_params",
-    ]:  # fmt: skip
-        assert callable(getattr(kernel, name)), name
-    assert kernel.ERROR_CODE_HTTP_STATUS[-32601] == 404
-    assert list(kernel.HANDSHAKE_PROTOCOL_VERSIONS) == HANDSHAKE
+    for module, names in {
+        http: "Connection ServerRunner aclose_shielded modern_error_data ListenHandler InMemorySubscriptionBus "
+        "ToolsListChanged NotificationOptions find_duplicated_routing_header",
+        eras: "Connection classify_inbound_request unsupported_protocol_version_rejection",
+        exchange: "CallOptions NoBackChannelError progress_token_from_params ServerMessageMetadata TransportContext",
+    }.items():
+        for name in names.split():
+            assert callable(getattr(module, name)), name
+    assert http.ERROR_CODE_HTTP_STATUS[-32601] == 404
+    assert list(eras.HANDSHAKE) == HANDSHAKE
 
 
 # --- handshake revisions ---
@@ -211,37 +211,35 @@ def events(body: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def with_progress(lab: Running) -> None:
-    """Add a method that reports progress before it answers."""
-
-    async def work(ctx: ServerRequestContext[Any, Any], params: RequestParams) -> CallToolResult:
-        await ctx.session.report_progress(1, 2, "half way")
-        await ctx.session.report_progress(2, 2)
-        return CallToolResult(content=[TextContent(type="text", text="done")])
-
-    lab.server.add_request_handler("lab/work", RequestParams, work)
+def working(steps: int = 2, **meta: Any) -> bytes:
+    """A call that reports progress before it answers."""
+    return wire.call("tools/call", {"name": "work", "arguments": {"steps": steps}, "_meta": meta})
 
 
 def test_an_answer_becomes_a_stream_when_progress_comes_first(lab: Running) -> None:
-    with_progress(lab)
-    reply = wire.post(lab.port, lab.token, wire.call("lab/work", {"_meta": {"progressToken": "p"}}))
+    reply = wire.post(lab.port, lab.token, working(progressToken="p"))
     assert reply.header("Content-Type") == "text/event-stream"
     first, second, last = events(reply.body)
     assert first["params"] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half way"}
-    assert second["method"] == "notifications/progress"
+    assert (second["method"], second["params"]) == (
+        "notifications/progress", {"progressToken": "p", "progress": 2, "total": 2},
+    )  # fmt: skip
     assert last["result"]["content"][0]["text"] == "done"
 
 
-def test_without_a_progress_token_the_answer_is_plain_json(lab: Running) -> None:
-    with_progress(lab)
-    reply = wire.post(lab.port, lab.token, wire.call("lab/work", {}))
+def test_a_call_without_a_report_is_plain_json(lab: Running) -> None:
+    reply = wire.post(lab.port, lab.token, working(0, progressToken="p"))
     assert reply.header("Content-Type") == "application/json"
 
 
+def test_without_a_progress_token_the_answer_is_plain_json(lab: Running) -> None:
+    reply = wire.post(lab.port, lab.token, working())
+    assert reply.header("Content-Type") == "application/json"
+    assert reply.json()["result"]["content"][0]["text"] == "done"
+
+
 def test_a_client_that_takes_json_only_gets_no_stream(lab: Running) -> None:
-    with_progress(lab)
-    body = wire.call("lab/work", {"_meta": {"progressToken": 1}})
-    reply = wire.post(lab.port, lab.token, body, Accept="application/json")
+    reply = wire.post(lab.port, lab.token, working(progressToken=1), Accept="application/json")
     assert reply.header("Content-Type") == "application/json"
     assert reply.json()["result"]["content"][0]["text"] == "done"
 

@@ -36,7 +36,17 @@ def test_the_server_names_itself_and_its_version(lab: Running) -> None:
 
 def test_tools_are_listed_in_the_order_of_the_surface(lab: Running) -> None:
     listed = wire.post(lab.port, lab.token, wire.call("tools/list")).json()["result"]["tools"]
-    assert [tool["name"] for tool in listed] == ["echo", "add", "refuse", "crash", "slow", "large"]
+    assert [tool["name"] for tool in listed] == [
+        "echo",
+        "add",
+        "refuse",
+        "crash",
+        "slow",
+        "who",
+        "work",
+        "flood",
+        "large",
+    ]
 
 
 def test_a_tool_shows_its_schemas_and_whether_it_only_reads(lab: Running) -> None:
@@ -101,6 +111,10 @@ def test_arguments_are_checked_before_the_tool_runs(lab: Running) -> None:
 def test_a_tool_without_arguments_is_called_without_any(lab: Running) -> None:
     reply = wire.post(lab.port, lab.token, wire.call("tools/call", {"name": "refuse"}))
     assert text_of(reply.json()["result"]) == "There is no note 'Plan.md'."
+
+
+def test_a_tool_knows_who_calls(lab: Running) -> None:
+    assert text_of(result(lab, "who")) == "local of local"
 
 
 def test_numbers_follow_the_rule_of_their_surface(lab: Running) -> None:

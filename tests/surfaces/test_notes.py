@@ -17,6 +17,7 @@ from sidecar.services.core import Core
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
 from sidecar.surfaces.notes import SURFACE
+from tests.calls import call_by
 from tests.index.vaults import opened, until
 
 Call = Callable[..., object]
@@ -33,7 +34,7 @@ class Tools:
         offer = single(SURFACE).find(self.core, name)
         assert offer is not None
         args = check(offer.tool.args, arguments, owner=name, numbers=SURFACE.numbers)
-        result = await offer.tool.run(self.core, args)
+        result = await offer.tool.run(self.core, args, call_by())
         assert isinstance(result, Text)
         return result
 

@@ -276,7 +276,7 @@ def test_r13_a_token_that_is_replaced_while_the_body_arrives_does_not_get_a_call
     assert wire.post(lab.port, new, body).status == 200
 
 
-def test_a_token_is_checked_with_every_request_of_a_connection(lab: Running) -> None:
+def test_r09_a_token_is_checked_with_every_request_of_a_connection(lab: Running) -> None:
     ping = wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token), wire.call("ping"))
     with wire.Wire(lab.port) as client:
         client.send(ping)

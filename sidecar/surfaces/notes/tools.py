@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.contract import Text
+from sidecar.contract import Call, Text
 from sidecar.index.indexer import Progress
 from sidecar.services.core import Core
 from sidecar.services.reading import Page
@@ -15,7 +15,7 @@ MOST_CHARS = 100_000
 _ECHO_CHARS = 80
 
 
-async def list_notes(core: Core, args: ListNotes) -> Text:
+async def list_notes(core: Core, args: ListNotes, call: Call) -> Text:
     """Paths under a folder, a page of them."""
     page = await core.reading.page(args.folder, limit=args.limit, offset=args.offset)
     inside = f" in {printable(page.folder)}" if page.folder else ""
@@ -35,7 +35,7 @@ def _nothing(page: Page, inside: str) -> str:
     return f"No notes{inside} from number {page.offset + 1} on; there are {page.total:,}."
 
 
-async def read_note(core: Core, args: ReadNote) -> Text:
+async def read_note(core: Core, args: ReadNote, call: Call) -> Text:
     """A note's text, cut at `max_chars`."""
     note = await core.reading.read(args.path)
     text, length = note.text, len(note.text)
@@ -47,7 +47,7 @@ async def read_note(core: Core, args: ReadNote) -> Text:
     return Text(text, {"vault-sidecar/checksum": note.checksum})
 
 
-async def search_notes(core: Core, args: SearchNotes) -> Text:
+async def search_notes(core: Core, args: SearchNotes, call: Call) -> Text:
     """Notes that hold the query, with excerpts."""
     answer = await core.reading.search_text(args.query, args.limit)
     query = _echo(args.query)
@@ -69,7 +69,7 @@ async def search_notes(core: Core, args: SearchNotes) -> Text:
     return Text("\n".join([_cut("\n".join(lines)), *notices]))
 
 
-async def semantic_search(core: Core, args: SemanticSearch) -> Text:
+async def semantic_search(core: Core, args: SemanticSearch, call: Call) -> Text:
     """Passages close to the query by meaning and by words."""
     answer = await core.searching.passages(args.query, args.top_k)
     query = _echo(args.query)
