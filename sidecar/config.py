@@ -24,8 +24,9 @@ ENVIRONMENT_PREFIX = "VAULT_SIDECAR_"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-Owner = Literal["serve", "bridge", "auto"]
-"""Who started a daemon: a person or service, the editor plugin, or a relay that needed one."""
+Owner = Literal["serve", "bridge", "auto", "command"]
+"""Who has a vault's lock: a daemon of a person or service, of the editor plugin, of a relay that needed one; or a
+command that changes something while no daemon runs, and will be done in a moment."""
 
 
 def _port(value: int) -> int:

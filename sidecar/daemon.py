@@ -13,16 +13,17 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sidecar import __version__
 from sidecar.bridge import endpoint, identity, lock, ports, private_files
 from sidecar.bridge.keyring_store import KeyringStore
+from sidecar.bridge.named_tokens import callers
 from sidecar.bridge.places import refuse_inside
-from sidecar.bridge.token import Caller, Keys, new_local_key
+from sidecar.bridge.token import Keys, fingerprint, new_local_key
+from sidecar.bridge.token_book import TokenBook
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
 from sidecar.config import ServeOptions
 from sidecar.contract import Catalogue, Surface, composite, single
@@ -31,52 +32,26 @@ from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
+from sidecar.services.address import Address
 from sidecar.services.core import Core
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
+from sidecar.services.tokens import Tokens
 from sidecar.services.upkeep import Upkeep
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from sidecar.web.admin import AdminActions
+from sidecar.web.admin_access import AccessActions
 from sidecar.web.app import Limits, build_app
 from sidecar.web.listener import Listener, bind
+from sidecar.web.visitors import Visitors
 
 logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
-_MOST_CLIENTS = 50
 
 # A query runs in a thread beside the indexing one; with the default of 5 ms it would wait that long for each turn.
 _SWITCH_INTERVAL_S = 0.001
-
-
-@dataclass(slots=True)
-class Visitors:
-    """Who came lately, for status."""
-
-    clients: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    last_refused: dict[str, Any] | None = None
-
-    def served(self, caller: Caller, agent: str) -> None:
-        """A request was let in; the owner's own programs are not clients."""
-        if caller.local:
-            return
-        key = (agent, caller.agent_id)
-        self.clients.pop(key, None)
-        self.clients[key] = _now()
-        if len(self.clients) > _MOST_CLIENTS:
-            del self.clients[next(iter(self.clients))]
-
-    def refused(self, reason: str, status: int, agent: str) -> None:
-        """A request was turned away."""
-        self.last_refused = {"reason": reason, "status": status, "agent": agent, "at": _now()}
-
-    def facts(self) -> list[dict[str, str]]:
-        """Newest first."""
-        return [
-            {"agent": agent, "token": token, "last_seen": seen}
-            for (agent, token), seen in reversed(self.clients.items())
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +87,12 @@ async def open_daemon(
         held = lock.hold(state_dir, options.owner, instance)
         await files.run(held.__enter__)
         stack.push_async_callback(files.run, held.__exit__, None, None, None)
-        token = await files.run(_token, options)
+        await files.run(private_files.sweep, state_dir)
+        token, book = await files.run(_tokens, options)
         local_key = await files.run(new_local_key, state_dir)
-        keys = Keys(token, local_key)
+        keys = Keys(token, local_key, callers(book.named))
+        tokens = Tokens(book, keys, files, lambda: app.token_changed())
+        stack.push_async_callback(tokens.close)
         corpus = await stack.enter_async_context(
             open_corpus(options.vault, state_dir, _corpus_options(options, max_note_bytes), report)
         )
@@ -125,6 +103,8 @@ async def open_daemon(
         port: int = sock.getsockname()[1]
         if choice.pin:
             await files.run(ports.pin_port, state_dir, port)
+        pinned = port if choice.pin else config.http.port
+        address = Address(state_dir, files, options.environment, listening=port, pinned=pinned)
         running = Running(f"http://127.0.0.1:{port}/mcp", stopped)
         visitors = Visitors()
         app = build_app(
@@ -133,7 +113,7 @@ async def open_daemon(
             mounts=_mounts(core, _enabled(options)),
             prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
             instance=instance,
-            admin=_admin(Upkeep(corpus), options.vault, running, port, visitors),
+            admin=_admin(Upkeep(corpus), options.vault, running, port, visitors, tokens, address),
             allowed_origins=config.http.allowed_origins,
             limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
             on_refused=visitors.refused,
@@ -153,13 +133,14 @@ def _corpus_options(options: ServeOptions, max_note_bytes: int) -> CorpusOptions
     return CorpusOptions(max_note_bytes, config.notes.other_devices, vectors)
 
 
-def _token(options: ServeOptions) -> str:
+def _tokens(options: ServeOptions) -> tuple[str, TokenBook]:
+    """The main token, and the book that holds it and the named ones."""
     variable, secret = options.config.http.bearer_token_env, options.injected_token
     injected = InjectedToken(variable, secret.value) if variable and secret else None
     file = FileStore(options.state_dir, options.vault)
     token, store = open_token(file, KeyringStore(options.state_dir), injected)
     logger.info("the token is kept in %s", store.place)
-    return token
+    return token, TokenBook(options.state_dir, store, fingerprint(token))
 
 
 def _enabled(options: ServeOptions) -> list[Surface]:
@@ -181,7 +162,9 @@ def _mount(catalogue: Catalogue, core: Core) -> McpPath:
     return McpPath(build_server(catalogue, core), Sessions() if catalogue.sessions == "required" else None)
 
 
-def _admin(upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: Visitors) -> AdminActions:
+def _admin(
+    upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: Visitors, tokens: Tokens, address: Address
+) -> AdminActions:
     async def status() -> dict[str, Any]:
         return {
             "url": running.url,
@@ -190,8 +173,7 @@ def _admin(upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: V
             "version": __version__,
             "vault": str(vault),
             **await upkeep.status(),
-            "clients": visitors.facts(),
-            "last_refused": visitors.last_refused,
+            **visitors.facts(),
         }
 
     async def stop() -> dict[str, Any]:
@@ -199,7 +181,22 @@ def _admin(upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: V
         asyncio.get_running_loop().call_later(0.05, running.stopped.set)
         return {"stopping": True, "pid": os.getpid()}
 
-    return AdminActions(status=status, wait=upkeep.wait, search=upkeep.search, stop=stop, rebuild=upkeep.rebuild)
+    return AdminActions(
+        status=status,
+        wait=upkeep.wait,
+        search=upkeep.search,
+        stop=stop,
+        rebuild=upkeep.rebuild,
+        access=AccessActions(
+            token=tokens.show,
+            tokens=tokens.listed,
+            rotate=tokens.rotate,
+            add=tokens.add,
+            remove=tokens.remove,
+            endpoint=address.facts,
+            pin=address.pin,
+        ),
+    )
 
 
 async def run_daemon(
@@ -221,7 +218,3 @@ def _stop_at_signals(stopped: asyncio.Event) -> None:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
         else:
             loop.add_signal_handler(number, stopped.set)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -4,6 +4,7 @@ SidecarError
 ├── BadArguments      the caller's arguments are wrong
 ├── BadPath           a path that can't be inside the vault
 ├── BadConfig         a setting is wrong; the start is refused
+├── Overridden        what should change is decided in a stronger place
 ├── NotFound          what was asked for is not there
 ├── Unreadable        it is there but can't be read
 │   └── VaultAway     the vault's folder itself is gone
@@ -54,6 +55,13 @@ class BadConfig(SidecarError):
     code = "bad_config"
     status = 500
     exit_code = 2
+
+
+class Overridden(SidecarError):
+    """What should change comes from a stronger place, such as an environment variable; the message names it."""
+
+    code = "overridden"
+    status = 409
 
 
 class NotFound(SidecarError):

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,9 @@ from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
 from sidecar.services.core import Core
-from sidecar.web.admin import AdminActions, Facts, Mode
+from sidecar.web.admin import AdminActions, Mode
+from sidecar.web.admin_access import AccessActions
+from sidecar.web.answers import Facts
 from sidecar.web.app import App, Limits, build_app
 from sidecar.web.listener import Listener, bind
 
@@ -355,4 +357,13 @@ def _actions(asked: list[tuple[Any, ...]]) -> AdminActions:
         asked.append(("rebuild",))
         return {"rebuilding": True}
 
-    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait)
+    def told(word: str) -> Callable[..., Awaitable[Facts]]:
+        async def act(*given: Any) -> Facts:
+            asked.append((word, *given))
+            return {"done": word}
+
+        return act
+
+    words = ("token", "tokens", "rotate", "add", "remove", "endpoint", "pin")
+    access = AccessActions(**{word: told(word) for word in words})
+    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait, access=access)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import sidecar.web
 from sidecar.arguments import Query, schema_of
-from sidecar.bridge import ports
+from sidecar.bridge import named_tokens, ports
 from sidecar.cli.clients.known import CLIENTS
 from sidecar.cli.clients.places import Machine
 from sidecar.cli.parser import build_parser
@@ -274,6 +274,7 @@ _QUERY = Query.__metadata__[0]
         ),
         ("any other text answer", [MOST_CHARS]),
         ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
+        ("tokens with names", [named_tokens.MOST]),
         ("time until a connection has brought a valid token", [Deadlines().first_s]),
         ("time for a request body", [Deadlines().body_s]),
         ("time that a client may leave an answer unread", [Deadlines().unread_s]),

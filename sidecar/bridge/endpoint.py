@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from sidecar.bridge import private_files
+from sidecar.bridge import private_files, times
 from sidecar.errors import SidecarError, Unreadable
 
 FILE_NAME = "endpoint.json"
@@ -33,8 +32,7 @@ class Endpoint:
 
 def of_this_process(port: int, instance: str, version: str) -> Endpoint:
     """The endpoint of a daemon that listens on `port` since now."""
-    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Endpoint(f"http://127.0.0.1:{port}/mcp", port, os.getpid(), instance, version, started)
+    return Endpoint(f"http://127.0.0.1:{port}/mcp", port, os.getpid(), instance, version, times.now())
 
 
 def write(state_dir: Path, endpoint: Endpoint) -> None:

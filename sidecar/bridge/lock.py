@@ -32,6 +32,7 @@ else:
 FILE_NAME = "lock"
 
 _GRACE_S = 1.0  # a holder that is just leaving, or just arrived, has an empty file for a moment
+_COMMAND_S = 6.0  # a command may wait 4 s for the keyring, and is done then
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Holder:
 
 @contextmanager
 def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
-    """Hold the vault's lock for the time of the block. Entering blocks, at most for a second.
+    """Hold the vault's lock for the time of the block. Entering blocks: a second, or six while a command has it.
 
     Take it before anything else of the state folder is opened; the folder must exist.
 
@@ -90,10 +91,11 @@ def _open(path: Path) -> int:
 
 
 def _take(descriptor: int, state_dir: Path) -> None:
-    give_up = time.monotonic() + _GRACE_S
+    begin = time.monotonic()
     while not _try(descriptor):
         found = holder(state_dir)
-        if found is not None or time.monotonic() > give_up:
+        is_command = found is not None and found.owner == "command"
+        if not (found is None or is_command) or time.monotonic() > begin + (_COMMAND_S if is_command else _GRACE_S):
             raise AlreadyServed(_refusal(found, state_dir))
         time.sleep(0.02)
 
@@ -115,6 +117,8 @@ def _try(descriptor: int) -> bool:
 
 
 def _refusal(found: Holder | None, state_dir: Path) -> str:
+    if found is not None and found.owner == "command":
+        return f"a command (pid {found.pid}) is changing something of this vault just now; try again in a moment"
     who = f" (pid {found.pid}, started as '{found.owner}')" if found else ""
     try:
         published = endpoint.read(state_dir)

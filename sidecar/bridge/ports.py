@@ -8,15 +8,17 @@ first and listening later would leave a gap for somebody else.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sidecar.bridge import settings
-from sidecar.errors import PortTaken
+from sidecar.errors import BadArguments, Overridden, PortTaken
 
 FIRST_PORT = 24783
+VARIABLE = "VAULT_SIDECAR_HTTP_PORT"
+"""The environment variable that wins over what is pinned."""
 
 _LOOK_FURTHER = 100  # a new vault's port is at most so many above the first one
 _RANDOM_PORTS = range(10_000, 65_536)
@@ -78,3 +80,24 @@ def pin_port(state_dir: Path, port: int) -> None:
         BadConfig, Unreadable: the settings file can't be read or written.
     """
     settings.set_setting(state_dir, "http", "port", port)
+
+
+def change_pin(state_dir: Path, port: int, environment: Mapping[str, str]) -> None:
+    """As `pin_port`, on somebody's wish; 0 is a random port at each start. Blocks.
+
+    Raises:
+        BadArguments: no port of a user's program.
+        Overridden: an environment variable decides.
+        BadConfig, Unreadable: the settings file can't be read or written.
+    """
+    if port != 0 and not 1024 <= port <= 65535:
+        raise BadArguments("port: must be 0, for a random one at each start, or a port from 1024 to 65535")
+    if VARIABLE in environment:
+        raise Overridden(f"The port comes from the environment variable {VARIABLE}; change it there and restart.")
+    pin_port(state_dir, port)
+
+
+def facts(listening: int | None, pinned: int | None) -> dict[str, Any]:
+    """What there is to say of a vault's port, as JSON: now, and at the next start (0: random, None: not chosen yet)."""
+    url = f"http://127.0.0.1:{listening}" if listening is not None else None
+    return {"url": url, "port": listening, "pinned": pinned}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import stat
 import sys
@@ -31,6 +32,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # so that a fifo put in a file's place can't hold us up
 _BINARY = getattr(os, "O_BINARY", 0)
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 
 def make_folder(folder: Path) -> None:
@@ -144,6 +146,22 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise Unreadable(f"{path.name} can't be deleted: {error.strerror}") from error
+
+
+def sweep(folder: Path) -> None:
+    """Delete what writes that were cut off have left in a folder, for only `write` makes such names. Blocks.
+
+    Only for who alone writes there.
+
+    Raises:
+        Unreadable: the disk refused.
+    """
+    try:
+        left = [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
+    except OSError as error:
+        raise Unreadable(f"the folder {folder.name} can't be used: {error.strerror}") from error
+    for path in left:
+        remove(path)
 
 
 def _refuse_foreign(found: os.stat_result, name: str) -> None:

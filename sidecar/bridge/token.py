@@ -1,7 +1,7 @@
 """The bearer token: its form, and the check that every request passes.
 
-Where a token is kept is `token_store`'s business; here is only what it looks
-like and who may come in with it.
+Where tokens are kept is the business of `token_store` and `named_tokens`; here
+is only what one looks like and who may come in with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import hashlib
 import hmac
 import secrets
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sidecar.bridge import private_files
@@ -47,6 +48,16 @@ def is_token(text: str) -> bool:
     head = text[:-_CHECK_LETTERS]
     is_whole = len(text) == len(TOKEN_PREFIX) + 43 + _CHECK_LETTERS and text.startswith(TOKEN_PREFIX)
     return is_whole and text.isascii() and _with_check(head) == text
+
+
+def digest(key: bytes) -> bytes:
+    """SHA-256 of a key: all that is kept of it where it only has to be recognised."""
+    return hashlib.sha256(key).digest()
+
+
+def fingerprint(token: str) -> str:
+    """A name for a token that does not tell it: half of its digest, in hex."""
+    return digest(token.encode("utf-8", "surrogatepass")).hex()[:32]
 
 
 def check_injected(variable: str, value: str | None) -> str:
@@ -92,17 +103,26 @@ class _Valid:
     token: bytes
     local: bytes
     generation: int
+    named: Mapping[bytes, Caller] = field(default_factory=dict[bytes, Caller])
+
+
+_OWNER = Caller("local", "local", local=False)
+_OWN_PROGRAM = Caller("local", "local", local=True)
 
 
 class Keys:
-    """The keys that are valid now. Holds digests only, so no dump or repr of it can leak one."""
+    """The keys that are valid now. Holds digests only, so no dump or repr of it can leak one.
 
-    def __init__(self, token: str, local_key: bytes) -> None:
-        self._valid = _Valid(_digest(token.encode()), _digest(local_key), generation=1)
+    Each change is one assignment, so it may be made in any thread.
+    """
+
+    def __init__(self, token: str, local_key: bytes, named: Mapping[bytes, Caller] | None = None) -> None:
+        """`named`: the callers of named tokens, by the tokens' digests."""
+        self._valid = _Valid(digest(token.encode()), digest(local_key), 1, named or {})
 
     @property
     def generation(self) -> int:
-        """Grows with each new token. What began under an older one must be checked again before it acts."""
+        """Grows with each change. What began under an older one must be checked again before it acts."""
         return self._valid.generation
 
     def check(self, presented: bytes) -> Caller | None:
@@ -112,18 +132,22 @@ class Keys:
         because they have one length whatever was presented.
         """
         valid = self._valid
-        digest = _digest(presented)
-        is_token = hmac.compare_digest(digest, valid.token)
-        is_local = hmac.compare_digest(digest, valid.local)
-        return Caller("local", "local", is_local) if is_token or is_local else None
+        found = digest(presented)
+        keys = ((valid.token, _OWNER), (valid.local, _OWN_PROGRAM), *valid.named.items())
+        matching = [caller for key, caller in keys if hmac.compare_digest(found, key)]
+        return matching[0] if matching else None
 
     def replace(self, token: str) -> None:
-        """Let `token` in from now on, and the old one no more. Call it after the store accepted the new one."""
-        self._valid = _Valid(_digest(token.encode()), self._valid.local, self._valid.generation + 1)
+        """Let `token` in from now on, and neither the old one nor any named one any more.
 
+        Call it after the store accepted the new one.
+        """
+        self._valid = _Valid(digest(token.encode()), self._valid.local, self._valid.generation + 1)
 
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
+    def name(self, named: Mapping[bytes, Caller]) -> None:
+        """Let these named tokens in from now on, and no other named ones."""
+        valid = self._valid
+        self._valid = _Valid(valid.token, valid.local, valid.generation + 1, named)
 
 
 def _with_check(head: str) -> str:

@@ -1,13 +1,11 @@
 """Where the token is kept, and which place wins.
 
 1. The environment variable that `[http] bearer_token_env` names, if it names one.
-2. Else the token file in the state folder, if there is one. It exists only
-   where the keyring failed at some time, and then it is what clients were last
-   told: a token that the keyring still remembers may have been rotated away
-   since. The keyring, once it works, is given the file's token and the file is
-   deleted.
-3. Else the system's keyring.
-4. Else a new token is made and kept in the keyring, or in the file if the
+2. Else what the file `token` in the state folder says (`token_file`): the token
+   itself, which stands there where the keyring failed at some time, or the
+   keyring's entry that holds it. A keyring that works again is given the file's
+   token; nothing else that a keyring holds is ever believed.
+3. Else a new token is made and kept in the keyring, or in the file if the
    keyring fails.
 """
 
@@ -17,15 +15,14 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from sidecar.bridge import private_files
+from sidecar.bridge import token_file
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.places import refuse_inside
-from sidecar.bridge.token import is_token, new_token
-from sidecar.errors import BadConfig, Unreadable
+from sidecar.bridge.token import fingerprint, is_token, new_token
+from sidecar.bridge.token_file import Entry
+from sidecar.errors import Overridden, Unreadable
 
 logger = logging.getLogger(__name__)
-
-TOKEN_FILE = "token"  # noqa: S105 - a file's name
 
 
 class TokenStore(Protocol):
@@ -42,6 +39,10 @@ class TokenStore(Protocol):
 
     def store(self, token: str) -> None:
         """Keep another token, for sure, or raise and leave the old one."""
+        ...
+
+    def tidy(self) -> None:
+        """Throw away what is left of tokens that were replaced; never fails."""
         ...
 
 
@@ -65,9 +66,17 @@ class InjectedToken:
         """Always refused.
 
         Raises:
-            BadConfig: says where to change it.
+            Overridden: says where to change it.
         """
-        raise BadConfig(f"The token comes from {self.place}; change it there and restart.")
+        raise injected_by(self._variable)
+
+    def tidy(self) -> None:
+        """Nothing is left."""
+
+
+def injected_by(variable: str) -> Overridden:
+    """The refusal to change a token that an environment variable holds."""
+    return Overridden(f"The token comes from the environment variable {variable}; change it there and restart.")
 
 
 class FileStore:
@@ -77,16 +86,16 @@ class FileStore:
 
     def __init__(self, state_dir: Path, vault: Path) -> None:
         refuse_inside(state_dir, vault)
-        self._path = state_dir / TOKEN_FILE
+        self._state_dir = state_dir
 
     def load(self) -> str | None:
-        """The file's token.
+        """The token in the file, perhaps damaged; None if the file has none.
 
         Raises:
             Unreadable: the file can't be believed, by the rule of `private_files`.
         """
-        content = private_files.read(self._path, max_bytes=1 << 12)
-        return content.decode("ascii", "replace").strip() if content is not None else None
+        found = token_file.read(self._state_dir)
+        return None if isinstance(found, Entry) else found
 
     def store(self, token: str) -> None:
         """Write the file as a whole.
@@ -94,15 +103,10 @@ class FileStore:
         Raises:
             Unreadable: the disk refused.
         """
-        private_files.write(self._path, token.encode() + b"\n")
+        token_file.write(self._state_dir, token)
 
-    def clear(self) -> None:
-        """Delete the file.
-
-        Raises:
-            Unreadable: the disk refused.
-        """
-        private_files.remove(self._path)
+    def tidy(self) -> None:
+        """Nothing is left: the file was replaced."""
 
 
 def open_token(file: FileStore, keyring: KeyringStore, injected: InjectedToken | None = None) -> tuple[str, TokenStore]:
@@ -117,15 +121,13 @@ def open_token(file: FileStore, keyring: KeyringStore, injected: InjectedToken |
         return injected.load(), injected
     kept = _whole(file.load(), file.place)
     try:
-        token = keyring.settle(lambda found: kept or _whole(found, keyring.place) or new_token())
+        return keyring.settle(lambda found: kept or _whole(found, keyring.place) or new_token()), keyring
     except Unreadable as error:
         token = kept or new_token()
         if not kept:
             file.store(token)
         logger.warning("%s; the token is kept in %s", error, file.place)
         return token, file
-    file.clear()
-    return token, keyring
 
 
 def find_token(file: FileStore, keyring: KeyringStore, injected: InjectedToken | None = None) -> str | None:
@@ -137,6 +139,22 @@ def find_token(file: FileStore, keyring: KeyringStore, injected: InjectedToken |
     if injected is not None:
         return injected.load()
     return _whole(file.load(), file.place) or _whole(keyring.load(), keyring.place)
+
+
+def find_store(
+    state_dir: Path, file: FileStore, keyring: KeyringStore, injected: InjectedToken | None = None
+) -> tuple[TokenStore, str] | None:
+    """The place that keeps the token now, and the token's fingerprint; None if there is no token. Blocks.
+
+    Raises:
+        Unreadable: the token file can't be believed.
+    """
+    if injected is not None:
+        return injected, fingerprint(injected.load())
+    found = token_file.read(state_dir)
+    if isinstance(found, Entry):
+        return keyring, found.name
+    return None if found is None else (file, fingerprint(found))
 
 
 def _whole(token: str | None, place: str) -> str | None:

@@ -45,8 +45,28 @@ def build_parser() -> ArgumentParser:
         help="rank by words and meaning, by meaning or by words (default hybrid)",
     )
 
-    token = _group(commands, "token", "the key that clients must send")
-    _leaf(token, "show", "print the token", json=True, module="token")
+    token = _group(commands, "token", "the key that clients must send, and keys with names for single clients")
+    for action, does in (
+        ("show", "print the main token"),
+        ("rotate", "replace the main token and revoke the named ones; prints the new one"),
+        ("add", "make a token for one client, who is known by its name; prints it, this once"),
+        ("list", "the named tokens"),
+        ("remove", "revoke a named token"),
+    ):
+        leaf = _leaf(token, action, does, json=True, module="token")
+        leaf.set_defaults(action=action)
+        if action in ("add", "remove"):
+            leaf.add_argument("agent", metavar="AGENT", help="1 to 64 of letters a to z, digits and _ . -")
+        if action == "add":
+            leaf.add_argument("--org", default="local", metavar="ORG", help="whom it belongs to (default local)")
+
+    port = _group(commands, "port", "on which port the daemon listens, from its next start on")
+    pin = _leaf(port, "set", "listen on one port, and on no other", json=True, module="port")
+    pin.add_argument("port", type=_pinned_port, metavar="N", help="1024 to 65535")
+    clear = _leaf(port, "clear", "listen on another random port at each start", json=True, module="port")
+    clear.set_defaults(port=0)
+
+    _leaf(commands, "endpoint", "print the running daemon's URL; exit code 1 if none runs", json=True)
 
     connect = _leaf(commands, "connect", "print how to set up a client, write it into its file, or try it", json=True)
     connect.add_argument("client", metavar="CLIENT", choices=list(CLIENTS), help=", ".join(CLIENTS))
@@ -122,8 +142,16 @@ def _sentence(does: str) -> str:
 
 
 def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not (text == "0" or 1024 <= int(text[:6]) <= 65535):
-        raise ArgumentTypeError("must be 0 or a port from 1024 to 65535")
+    return 0 if text == "0" else _port_number(text, "must be 0 or a port from 1024 to 65535")
+
+
+def _pinned_port(text: str) -> int:
+    return _port_number(text, "must be a port from 1024 to 65535; 'port clear' is for a random one")
+
+
+def _port_number(text: str, otherwise: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1024 <= int(text[:6]) <= 65535:
+        raise ArgumentTypeError(otherwise)
     return int(text)
 
 

@@ -71,12 +71,18 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if len(skipped) > _MOST_SKIPPED:
         skipped[_MOST_SKIPPED:] = [f"and {len(skipped) - _MOST_SKIPPED:,} more; --json lists all"]
     lines += _row("skipped", *skipped)
-    lines += _row("clients", *(f"{c['agent'] or 'unnamed'}, last seen {c['last_seen']}" for c in facts["clients"]))
+    lines += _row("clients", *map(_client, facts["clients"]))
     refused = facts["last_refused"]
     if refused:
-        lines += _row("refused", f"{refused['reason']} ({refused['status']}) at {refused['at']}, {refused['agent']}")
+        who = refused["agent"] or "unnamed"
+        lines += _row("refused", f"{refused['reason']} ({refused['status']}) at {refused['at']}, {who}")
     lines += _row("problem", facts["last_problem"])
     return lines
+
+
+def _client(client: dict[str, str]) -> str:
+    named = "" if client["token"] == "local" else f", with the token of {client['token']}"  # noqa: S105 - no password
+    return f"{client['agent'] or 'unnamed'}{named}, last seen {client['last_seen']}"
 
 
 def _state(facts: dict[str, Any]) -> str:

@@ -14,12 +14,10 @@ from pydantic import Field
 
 from sidecar import arguments
 from sidecar.arguments import Query, Shape
-from sidecar.errors import SidecarError
-from sidecar.web import answers
-from sidecar.web.answers import Refusal
+from sidecar.web.admin_access import AccessActions, access_routes
+from sidecar.web.answers import Facts, reply
 
 Mode = Literal["hybrid", "vector", "keyword"]
-Facts = Mapping[str, Any]
 
 _NUMBERS = frozenset(("k", "after", "wait_s"))
 _LONGEST_NUMBER = 15
@@ -39,6 +37,7 @@ class AdminActions:
     stop: Callable[[], Awaitable[Facts]]
     """Returns first and stops soon after, so that the answer arrives."""
     rebuild: Callable[[], Awaitable[Facts]]
+    access: AccessActions
     wait: Callable[[int, float], Awaitable[Facts]] = _at_once
     """Called with a generation and seconds; returns when the index is beyond the one or the others have passed."""
 
@@ -71,6 +70,7 @@ class Admin:
             "/admin/search": ("GET", self._search),
             "/admin/stop": ("POST", self._stop),
             "/admin/rebuild": ("POST", self._rebuild),
+            **access_routes(self._actions.access),
         }
 
     async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -80,27 +80,20 @@ class Admin:
                 await self._actions.wait(asked.after, asked.wait_s)
             return await self._actions.status()
 
-        return await _reply(status)
+        return await reply(status)
 
     async def _search(self, request: web.BaseRequest) -> web.StreamResponse:
         async def search() -> Facts:
             asked = arguments.check(SearchQuery, _given(request), owner="/admin/search")
             return await self._actions.search(asked.q, asked.k, asked.mode)
 
-        return await _reply(search)
+        return await reply(search)
 
     async def _stop(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await _reply(self._actions.stop)
+        return await reply(self._actions.stop)
 
     async def _rebuild(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await _reply(self._actions.rebuild)
-
-
-async def _reply(action: Callable[[], Awaitable[Facts]]) -> web.StreamResponse:
-    try:
-        return answers.to_json(await action())
-    except SidecarError as refused:
-        return answers.refuse(Refusal(refused.status, refused.code, str(refused)))
+        return await reply(self._actions.rebuild)
 
 
 def _given(request: web.BaseRequest) -> dict[str, Any]:

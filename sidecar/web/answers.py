@@ -6,11 +6,16 @@ No text here repeats what a client sent: neither path, header nor token.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+
+from sidecar.errors import SidecarError
+
+Facts = Mapping[str, Any]
+"""What a program of ours is told: JSON as it is."""
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Server": "vault-sidecar",  # without it aiohttp names itself, Python and their versions
@@ -36,17 +41,24 @@ class Refusal:
     code: str
     message: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    reason: str = ""
+    """What the owner is told in `status`, where that is more than the client learns by the code."""
 
 
 BAD_REQUEST = Refusal(400, "bad_request", "The request is not well-formed HTTP for this server.")
 NO_TOKEN = Refusal(
-    401, "unauthorized", f"A bearer token is required. {HOW_TO_SIGN_IN}", {"WWW-Authenticate": _CHALLENGE}
+    401,
+    "unauthorized",
+    f"A bearer token is required. {HOW_TO_SIGN_IN}",
+    {"WWW-Authenticate": _CHALLENGE},
+    reason="no_token",
 )
 WRONG_TOKEN = Refusal(
     401,
     "unauthorized",
     f"The bearer token is not valid. {HOW_TO_SIGN_IN}",
     {"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"'},
+    reason="wrong_token",
 )
 FORBIDDEN_HOST = Refusal(403, "forbidden_host", "This server answers to its loopback address only.")
 FORBIDDEN_ORIGIN = Refusal(403, "forbidden_origin", "Web pages may not use this server.")
@@ -80,3 +92,11 @@ def to_json(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, st
     """A JSON response."""
     raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return web.Response(body=raw, status=status, headers=headers, content_type="application/json")
+
+
+async def reply(action: Callable[[], Awaitable[Facts]]) -> web.Response:
+    """What an action of the owner's says, or the refusal that it is."""
+    try:
+        return to_json(await action())
+    except SidecarError as refused:
+        return refuse(Refusal(refused.status, refused.code, str(refused)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -44,3 +46,16 @@ async def read(request: web.BaseRequest, *, max_bytes: int, within_s: float) -> 
     except web.RequestPayloadError:
         return answers.BAD_REQUEST
     return bytes(body)
+
+
+async def read_object(request: web.BaseRequest, *, max_bytes: int, within_s: float) -> dict[str, Any] | Refusal:
+    """The JSON object of a small body from a program of ours; an empty body is an empty object."""
+    refusal = unacceptable(request, max_bytes)
+    raw = refusal or await read(request, max_bytes=max_bytes, within_s=within_s)
+    if isinstance(raw, Refusal):
+        return raw
+    try:
+        found = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return answers.BAD_REQUEST
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else answers.BAD_REQUEST

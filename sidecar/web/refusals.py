@@ -12,7 +12,7 @@ from sidecar.web.answers import Refusal
 logger = logging.getLogger(__name__)
 
 OnRefused = Callable[[str, int, str], None]
-"""Called with the reason's code, the status and the client's own name for itself, cut and escaped."""
+"""Called with the reason in a word, the status and the client's own name for itself, cut and escaped."""
 
 _AGENT_CHARS = 120
 
@@ -28,7 +28,7 @@ class Refusals:
 
     def note(self, refusal: Refusal, agent: str) -> None:
         """A request was refused; `agent` is its User-Agent as it came."""
-        self._on_refused(refusal.code, refusal.status, readable(agent))
+        self._on_refused(refusal.reason or refusal.code, refusal.status, readable(agent))
         if self._quiet is not None:
             self._held_back += 1
             return

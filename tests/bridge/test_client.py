@@ -104,8 +104,8 @@ def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
     assert daemon.requests == []
 
 
-def test_a_stranger_that_relays_the_question_fails(tmp_path: Path) -> None:
-    """D10: the real daemon answers for its own port."""
+def test_d10_a_stranger_that_relays_the_question_fails(tmp_path: Path) -> None:
+    """The real daemon answers for its own port."""
     with honest_daemon(tmp_path) as daemon, Stranger(relay_to(daemon.port)) as stranger:
         daemon.publish(tmp_path, stranger.port)
         with pytest.raises(Unreachable, match="is not this vault's daemon"), LocalClient(tmp_path) as client:
@@ -114,8 +114,8 @@ def test_a_stranger_that_relays_the_question_fails(tmp_path: Path) -> None:
     assert daemon.key not in stranger.heard
 
 
-def test_an_earlier_instance_that_still_answers_fails(tmp_path: Path) -> None:
-    """D10: the instance is part of the proof."""
+def test_d10_an_earlier_instance_that_still_answers_fails(tmp_path: Path) -> None:
+    """The instance is part of the proof."""
     with honest_daemon(tmp_path) as daemon:
         endpoint.write(tmp_path, endpoint.of_this_process(daemon.port, "newer", "0.1.0"))
         with pytest.raises(Unreachable, match="is not this vault's daemon"), LocalClient(tmp_path) as client:

@@ -49,8 +49,7 @@ def test_only_the_run_that_published_takes_its_file_away(tmp_path: Path) -> None
     assert endpoint.read(tmp_path) is None
 
 
-def test_a_link_is_neither_read_nor_taken_away(tmp_path: Path) -> None:
-    """D12."""
+def test_d12_a_link_is_neither_read_nor_taken_away(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     endpoint.write(elsewhere, ONE)
@@ -62,8 +61,7 @@ def test_a_link_is_neither_read_nor_taken_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes say nothing on Windows")
-def test_a_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
-    """D12."""
+def test_d12_a_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
     endpoint.write(tmp_path, ONE)
     (tmp_path / "endpoint.json").chmod(0o666)
     with pytest.raises(Unreadable, match="may be written by other users"):
@@ -71,8 +69,7 @@ def test_a_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a file away")
-def test_another_users_file_is_refused(tmp_path: Path) -> None:
-    """D12."""
+def test_d12_another_users_file_is_refused(tmp_path: Path) -> None:
     endpoint.write(tmp_path, ONE)
     os.chown(tmp_path / "endpoint.json", 12345, -1)
     with pytest.raises(Unreadable, match="belongs to another user"):

@@ -13,10 +13,11 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends import fail, null
 
+from sidecar.bridge import keyring_store
 from sidecar.bridge.keyring_store import LIMIT_S, KeyringStore
 from sidecar.bridge.token import is_token, new_token
 from sidecar.bridge.token_store import FileStore, InjectedToken, find_token, open_token
-from sidecar.errors import BadConfig, Unreadable
+from sidecar.errors import BadConfig, Overridden, Unreadable
 from tests.bridge.keyrings import Broken, Crashing, Deaf, Hanging, Locked, Memory
 
 
@@ -55,13 +56,15 @@ def test_a_new_vault_gets_a_token_in_the_keyring_and_keeps_it(
     assert store.load() == token
     assert open_token(file, KeyringStore(state, backend))[0] == token
     assert find_token(file, KeyringStore(state, backend)) == token
-    assert os.listdir(state) == []
+    assert os.listdir(state) == ["token"]
+    assert token not in (state / "token").read_text(), "the file only says which entry of the keyring it is"
     assert warnings(caplog) == []
 
 
 def test_two_state_folders_have_two_tokens(tmp_path: Path, state: Path, file: FileStore) -> None:
     backend = Memory()
     other = tmp_path / "other"
+    other.mkdir()
     token = open_token(file, KeyringStore(state, backend))[0]
     assert open_token(FileStore(other, tmp_path / "vault"), KeyringStore(other, backend))[0] != token
 
@@ -147,7 +150,7 @@ def test_the_system_s_own_keyring_is_asked_where_none_is_given(
     backend = Memory()
     monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
     token, _ = open_token(file, KeyringStore(state))
-    assert list(backend.kept.values()) == [token]
+    assert backend.tokens() == [token]
 
 
 def test_without_reading_back_a_forgetful_keyring_would_be_believed(state: Path) -> None:
@@ -156,10 +159,11 @@ def test_without_reading_back_a_forgetful_keyring_would_be_believed(state: Path)
     backend.set_password("vault-sidecar", str(state), "x")
     with pytest.raises(Unreadable, match="did not keep"):
         KeyringStore(state, backend).store("x")
+    assert os.listdir(state) == []
 
 
-def test_the_file_wins_over_the_keyring_which_is_then_repaired(state: Path, file: FileStore) -> None:
-    """D21: the keyring's token may have been rotated away while it could not be reached."""
+def test_d21_the_file_wins_over_the_keyring_which_is_then_repaired(state: Path, file: FileStore) -> None:
+    """The keyring's token may have been rotated away while it could not be reached."""
     backend = Memory()
     old = open_token(file, KeyringStore(state, backend))[0]
     new = new_token()
@@ -168,8 +172,47 @@ def test_the_file_wins_over_the_keyring_which_is_then_repaired(state: Path, file
     token, store = open_token(file, KeyringStore(state, backend))
     assert token == new != old
     assert isinstance(store, KeyringStore)
-    assert list(backend.kept.values()) == [new]
-    assert os.listdir(state) == [], "the file is gone once the keyring is sure to hold its token"
+    assert new in backend.tokens()
+    assert new not in (state / "token").read_text(), "it left the file once the keyring was sure to hold it"
+    assert open_token(file, KeyringStore(state, backend))[0] == new
+
+
+def test_d21_what_else_a_keyring_holds_is_not_believed(
+    state: Path, file: FileStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = Memory()
+    old = open_token(file, KeyringStore(state, backend))[0]
+    foreign = new_token()
+    backend.kept = dict.fromkeys(backend.kept, foreign)
+    token = open_token(file, KeyringStore(state, backend))[0]
+    assert token not in (old, foreign)
+    assert warnings(caplog) == ["what the system's keyring holds is not what was stored there; it is not used"]
+    assert open_token(file, KeyringStore(state, backend))[0] == token, "the keyring was repaired"
+
+
+def test_without_the_fingerprint_a_foreign_token_would_be_believed(
+    state: Path, file: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control of D21."""
+    monkeypatch.setattr(keyring_store, "fingerprint", lambda _: "0" * 32)
+    backend = Memory()
+    open_token(file, KeyringStore(state, backend))
+    foreign = new_token()
+    backend.kept = dict.fromkeys(backend.kept, foreign)
+    assert open_token(file, KeyringStore(state, backend))[0] == foreign
+
+
+def test_the_token_of_a_keyring_that_is_locked_later_is_replaced_by_one_in_the_file(
+    state: Path, file: FileStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = open_token(file, KeyringStore(state, Memory()))[0]
+    token, store = open_token(file, KeyringStore(state, Locked()))
+    assert (store, file.load()) == (file, token)
+    assert token != old
+    assert len(warnings(caplog)) == 1
+    backend = Memory()
+    assert open_token(file, KeyringStore(state, backend))[0] == token, "clients were told this one"
+    assert backend.tokens() == [token]
 
 
 @pytest.mark.parametrize("damaged", ["", "vsc_half", new_token()[:-1], "\x00"])
@@ -177,14 +220,15 @@ def test_a_damaged_token_is_replaced_with_a_warning_that_does_not_tell_it(
     state: Path, file: FileStore, caplog: pytest.LogCaptureFixture, damaged: str
 ) -> None:
     backend = Memory()
-    KeyringStore(state, backend).store(damaged)
-    file.store(damaged)
-    assert find_token(file, KeyringStore(state, backend)) is None
-    token, _ = open_token(file, KeyringStore(state, backend))
-    assert is_token(token)
-    assert list(backend.kept.values()) == [token]
-    assert "damaged" in caplog.text
-    assert not damaged or damaged not in caplog.text
+    for place in (KeyringStore(state, backend), file):
+        place.store(damaged)
+        assert find_token(file, KeyringStore(state, backend)) is None
+        token, _ = open_token(file, KeyringStore(state, backend))
+        assert is_token(token)
+        assert open_token(file, KeyringStore(state, backend))[0] == token
+        assert "damaged" in caplog.text
+        assert not damaged or damaged not in caplog.text
+        caplog.clear()
 
 
 def test_a_token_file_that_is_a_link_is_refused(tmp_path: Path, state: Path, file: FileStore) -> None:
@@ -236,8 +280,11 @@ def test_an_injected_token_comes_first_and_cannot_be_changed(state: Path, file: 
     assert open_token(file, KeyringStore(state, backend), injected) == ("x" * 40, injected)
     assert find_token(file, KeyringStore(state, backend), injected) == "x" * 40
     assert backend.calls == [], "nothing is asked or stored"
-    with pytest.raises(BadConfig, match="comes from the environment variable MY_TOKEN; change it there and restart"):
+    with pytest.raises(Overridden) as refused:
         injected.store(new_token())
+    assert str(refused.value) == (
+        "The token comes from the environment variable MY_TOKEN; change it there and restart."
+    )
 
 
 def test_looking_for_a_token_makes_none(state: Path, file: FileStore) -> None:

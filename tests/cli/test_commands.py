@@ -112,12 +112,15 @@ def test_a_stranger_on_the_port_is_an_error_and_hears_no_key(run: Run, place: Pl
     """D09."""
     with Stranger(lambda _: http_answer({})) as stranger:
         endpoint.write(place.state, endpoint.of_this_process(stranger.port, daemon.instance, "0"))
-        for leaf in (["status"], ["search", "x"], ["index", "rebuild"], ["stop"]):
+        leaves = [["status"], ["search", "x"], ["index", "rebuild"], ["stop"], ["endpoint"], ["port", "set", "25000"]]
+        leaves += [["token", "list"], ["token", "rotate"], ["token", "add", "bob"], ["token", "remove", "bob"]]
+        for leaf in leaves:
             said = run(*leaf)
             assert said.code == 1
             assert said.out == ""
             assert "is not this vault's daemon" in said.err
-    assert stranger.connections == 4
+    assert stranger.connections == len(leaves)
+    assert not (place.state / "settings.json").exists()
     assert daemon.key not in stranger.heard
 
 
@@ -185,7 +188,7 @@ def test_token_show_prints_the_token_alone(run: Run, place: Place) -> None:
     token = new_token()
     KeyringStore(place.state, place.keyring).store(token)
     assert run("token", "show") == Said(0, f"{token}\n", "")
-    assert json.loads(run("token", "show", "--json").out) == {"token": token}
+    assert json.loads(run("token", "show", "--json").out) == {"token": token, "kept_in": "the system's keyring"}
 
 
 def test_token_show_finds_the_file_where_the_keyring_failed(run: Run, place: Place) -> None:

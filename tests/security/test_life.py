@@ -17,8 +17,10 @@ import pytest
 from sidecar.bridge import endpoint, lock
 from sidecar.bridge.token import is_token
 from tests import wire
-from tests.daemons import START_S, STOP_S, Daemon
+from tests.conftest import REPOSITORY
+from tests.daemons import START_S, STOP_S, Daemon, environment
 from tests.lab import wait_until
+from tests.security import owner
 from tests.security.conftest import Guarded
 from tests.security.starts import Site
 
@@ -281,6 +283,26 @@ def test_a_signal_during_the_start_is_a_clean_end_too(site: Site, sign: str) -> 
     assert daemon.stop() == 0
     assert "Traceback" not in daemon.stderr()
     assert left_cleanly(site)
+
+
+def test_d14_a_daemon_outlives_the_program_that_started_it_and_stays_on_record(site: Site) -> None:
+    """What `serve` starts belongs to nobody; what the editor starts is another kind."""
+    launch = "import subprocess, sys\nsubprocess.Popen(sys.argv[1:])\ninput()"
+    serve = [sys.executable, "-m", "sidecar", "serve", "--vault", str(site.vault), "--state", str(site.root)]
+    with subprocess.Popen(
+        [sys.executable, "-c", launch, *serve, "--port", "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        cwd=REPOSITORY,
+    ) as launcher:
+        wait_until((site.state / endpoint.FILE_NAME).exists, within_s=START_S)
+        launcher.kill()
+    found = published_at(site)
+    assert wire.post(found.port, site.token, wire.call("tools/list")).status == 200
+    assert owner.ask(found.port, site.state, "POST", "/admin/stop").status == 200
+    wait_until(lambda: left_cleanly(site))
 
 
 # what is no vault

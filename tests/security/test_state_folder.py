@@ -92,7 +92,7 @@ def test_a_token_that_others_could_read_is_closed_and_told(site: Site, found: in
     assert token not in daemon.stderr()
 
 
-@pytest.mark.parametrize("name", ["token", "settings.json", "lock"])
+@pytest.mark.parametrize("name", ["token", "tokens.json", "settings.json", "lock"])
 @pytest.mark.parametrize("found", [0o666, 0o620], ids=["L06-all-write", "L06-group-writes"])
 def test_what_others_could_write_is_not_believed(site: Site, name: str, found: int) -> None:
     content = new_token() if name == "token" else "{}"
@@ -125,6 +125,7 @@ def linked(site: Site, name: str, content: str) -> Path:
     [
         pytest.param("token", new_token(), "token is a link; it must be a plain file", id="L07"),
         pytest.param("settings.json", "{}", "settings.json is a link; it must be a plain file", id="L07-settings"),
+        pytest.param("tokens.json", "{}", "tokens.json is a link; it must be a plain file", id="L07-named"),
         pytest.param(
             "lock",
             "",

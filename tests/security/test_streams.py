@@ -1,4 +1,5 @@
-"""Rows R, T and X of streams, sessions and calls in flight: what becomes of them with their token, and when clients leave.
+"""Rows R, T and X of streams, sessions and calls in flight: what becomes of them with their token, and when a client
+leaves.
 
 The rule for a call in flight (R04): one that has begun and answers in JSON is finished; one whose answer is a stream
 already is cut off; one that has not begun is refused.

@@ -94,7 +94,9 @@ def test_t22_a_storm_of_wrong_tokens_fills_no_log_and_hurts_nobody(another: Guar
 METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "TRACE", "FOO"]
 TARGETS = [
     "/", "/mcp", "/mcp/", "/mcp/notes", "/mcp/library", "/mcp/databases", "/databases/mcp", "/mcp/knowledge", "/nope",
-    "/admin/status", "/admin/search?q=heat", "/admin/stop", "/admin/rebuild", "//mcp", "/%6dcp", "/x%2f..%2fmcp",
+    "/admin/status", "/admin/search?q=heat", "/admin/stop", "/admin/rebuild", "/admin/token", "/admin/tokens",
+    "/admin/token/rotate", "/admin/token/add", "/admin/token/remove", "/admin/endpoint", "/admin/port",
+    "//mcp", "/%6dcp", "/x%2f..%2fmcp",
 ]  # fmt: skip
 
 

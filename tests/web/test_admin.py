@@ -10,27 +10,39 @@ from tests import wire
 from tests.lab import Running
 
 
-def ask(lab: Running, method: str, target: str, key: str | None = None) -> wire.Reply:
+def ask(lab: Running, method: str, target: str, key: str | None = None, body: bytes = b"", **more: str) -> wire.Reply:
     key = lab.local_key.decode() if key is None else key
-    headers = {"Host": f"127.0.0.1:{lab.port}"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    return wire.raw(lab.port, wire.request(method, target, headers))
+    headers = {"Host": f"127.0.0.1:{lab.port}"} | ({"Authorization": f"Bearer {key}"} if key else {}) | more
+    return wire.raw(lab.port, wire.request(method, target, headers, body))
 
 
-ROUTES = [("GET", "/admin/status"), ("GET", "/admin/search?q=a"), ("POST", "/admin/stop"), ("POST", "/admin/rebuild")]
+ROUTES = [
+    ("GET", "/admin/status", b""),
+    ("GET", "/admin/search?q=a", b""),
+    ("POST", "/admin/stop", b""),
+    ("POST", "/admin/rebuild", b""),
+    ("GET", "/admin/token", b""),
+    ("GET", "/admin/tokens", b""),
+    ("POST", "/admin/token/rotate", b""),
+    ("POST", "/admin/token/add", b'{"agent": "bob"}'),
+    ("POST", "/admin/token/remove", b'{"agent": "bob"}'),
+    ("GET", "/admin/endpoint", b""),
+    ("POST", "/admin/port", b'{"port": 25000}'),
+]
 
 
-@pytest.mark.parametrize("method, target", ROUTES)
-def test_only_the_local_key_opens_them(lab: Running, method: str, target: str) -> None:
-    assert ask(lab, method, target).status == 200
+@pytest.mark.parametrize("method, target, body", ROUTES)
+def test_only_the_local_key_opens_them(lab: Running, method: str, target: str, body: bytes) -> None:
+    assert ask(lab, method, target, body=body).status == 200
     assert len(lab.asked) == 1
-    refused = ask(lab, method, target, lab.token)
+    refused = ask(lab, method, target, lab.token, body)
     nowhere = ask(lab, method, "/admin/nothing", lab.token)
     assert (refused.status, refused.body) == (404, nowhere.body)
     assert ask(lab, method, target, "").status == 401
     assert len(lab.asked) == 1
 
 
-@pytest.mark.parametrize("target", ["/admin/stop", "/admin/rebuild"])
+@pytest.mark.parametrize("target", [target for method, target, _ in ROUTES if method == "POST"])
 def test_nothing_happens_by_get(lab: Running, target: str) -> None:
     assert ask(lab, "GET", target).status == 405
     assert lab.asked == []
@@ -79,3 +91,43 @@ def test_status_can_wait_for_a_newer_generation(lab: Running) -> None:
     assert lab.asked == [("wait", 3, 0.5), ("status",), ("wait", 3, 2.0), ("status",)]
     assert ask(lab, "GET", "/admin/status?after=-1").status == 400
     assert ask(lab, "GET", "/admin/status?after=1&wait_s=nan").status == 400
+
+
+@pytest.mark.parametrize(
+    "target, body, expected",
+    [
+        ("/admin/token/rotate", b"", ("rotate",)),
+        ("/admin/token/rotate", b"{}", ("rotate",)),
+        ("/admin/token/add", b'{"agent": "bob"}', ("add", "bob", "local")),
+        ("/admin/token/add", b'{"agent": "bob", "org": "home"}', ("add", "bob", "home")),
+        ("/admin/token/remove", b'{"agent": "bob"}', ("remove", "bob")),
+        ("/admin/port", b'{"port": 0}', ("pin", 0)),
+    ],
+)
+def test_a_change_is_passed_on(lab: Running, target: str, body: bytes, expected: tuple[Any, ...]) -> None:
+    reply = ask(lab, "POST", target, body=body)
+    assert reply.json() == {"done": expected[0]}
+    assert reply.header("Cache-Control") == "no-store"
+    assert lab.asked == [expected]
+
+
+@pytest.mark.parametrize(
+    "target, body, status, sentence",
+    [
+        ("/admin/token/rotate", b'{"force": true}', 400, "force: is not an argument of /admin/token/rotate."),
+        ("/admin/token/add", b"", 400, "agent: is required."),
+        ("/admin/token/add", b'{"agent": 5}', 400, "agent: must be text."),
+        ("/admin/port", b'{"port": "80"}', 400, "port: must be a whole number from 0 to 65,535."),
+        ("/admin/port", b'{"port": -1}', 400, "port: must be a whole number from 0 to 65,535."),
+        ("/admin/port", b"[1]", 400, "The request is not well-formed HTTP for this server."),
+        ("/admin/port", b"{", 400, "The request is not well-formed HTTP for this server."),
+        ("/admin/port", b"[" * 10_000, 400, "The request is not well-formed HTTP for this server."),
+        ("/admin/port", b" " * 70_000, 413, "The body of the request is larger than this server accepts."),
+    ],
+)
+def test_a_body_that_is_wrong_changes_nothing(
+    lab: Running, target: str, body: bytes, status: int, sentence: str
+) -> None:
+    reply = ask(lab, "POST", target, body=body)
+    assert (reply.status, reply.json()["message"]) == (status, sentence)
+    assert lab.asked == []

@@ -166,7 +166,7 @@ def test_the_last_refused_client_is_reported_with_its_name_made_safe(lab: Runnin
     ask(lab, "POST", "/mcp", wire.call("ping"), Authorization="", User_Agent="Bad\x9b client" + "x" * 500)
     ask(lab, "POST", "/mcp", wire.call("ping"), Host="evil.example")
     (code, status, agent), (other, _, _) = lab.refused
-    assert (code, status) == ("unauthorized", 401)
+    assert (code, status) == ("no_token", 401)
     assert agent == "Bad\\udc9b client" + "x" * 109
     assert other == "forbidden_host"
 

@@ -39,7 +39,7 @@ async def test_t22_a_thousand_refusals_are_two_lines_and_a_count() -> None:
         refusals.logger.removeHandler(log)
         noted.close()
     assert log.lines == ["refused a request: unauthorized (401)", "refused 999 more requests since"]
-    assert seen == [("unauthorized", 401, "client")] * 1000
+    assert seen == [("wrong_token", 401, "client")] * 1000
 
 
 async def test_what_was_held_back_is_logged_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
