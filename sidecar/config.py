@@ -129,9 +129,13 @@ class ServeOptions:
     config: Config
     vault: Path
     state_dir: Path
+    instance: str
+    """The name of this run, under which it holds the vault's lock."""
     port: int | None = None
     """For this run only, and never stored; 0 is a random one."""
     owner: Owner = "serve"
+    linger_s: float | None = None
+    """How long to stay when no relay is left; None: until told to end."""
     models_dir: Path = Path()
     """Where the embedding models are kept, for all vaults."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

@@ -1,7 +1,9 @@
 """The composition root: what is opened, in which order, and what stops it.
 
-Lock, token, index, socket, endpoint file, then the ready call. Everything is
-closed in reverse by one exit stack, in the task that opened it.
+Token, index, socket, endpoint file, then the ready call. Everything is closed in
+reverse by one exit stack, in the task that opened it. The vault's lock is taken
+before and held around it: a second daemon must be refused before it has
+imported all of this.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sidecar import __version__
@@ -25,8 +26,9 @@ from sidecar.bridge.places import refuse_inside
 from sidecar.bridge.token import Keys, fingerprint, new_local_key
 from sidecar.bridge.token_book import TokenBook
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
-from sidecar.config import ServeOptions
+from sidecar.config import Owner, ServeOptions
 from sidecar.contract import Catalogue, Surface, composite, single
+from sidecar.errors import AlreadyServed
 from sidecar.index.indexer import Progress
 from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
 from sidecar.protocol.http import McpPath
@@ -44,6 +46,7 @@ from sidecar.web.admin import AdminActions
 from sidecar.web.admin_access import AccessActions
 from sidecar.web.app import Limits, build_app
 from sidecar.web.listener import Listener, bind
+from sidecar.web.relays import Relays
 from sidecar.web.visitors import Visitors
 
 logger = logging.getLogger(__name__)
@@ -54,13 +57,15 @@ _MIB = 1 << 20
 _SWITCH_INTERVAL_S = 0.001
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Running:
     """A daemon that listens."""
 
     url: str
     stopped: asyncio.Event
     """Set when somebody asked for the end."""
+    taken_over_by: Owner | None = None
+    """What the daemon was started as that asked for it."""
 
 
 @asynccontextmanager
@@ -69,13 +74,14 @@ async def open_daemon(
 ) -> AsyncGenerator[Running]:
     """A daemon for one vault; it ends with the block. `stopped` is set when a client of ours asks for the end.
 
+    The caller holds the vault's lock, as `options.owner` and `options.instance`.
+
     Raises:
-        AlreadyServed: another daemon has this vault.
         BadConfig: a setting or the state folder's place is wrong.
         PortTaken: the vault's port is in use.
         Unreadable: the vault or the state folder can't be used.
     """
-    config, state_dir, instance = options.config, options.state_dir, identity.new_instance()
+    config, state_dir, instance = options.config, options.state_dir, options.instance
     max_note_bytes = config.index.max_note_mib * _MIB
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     os.umask(0o077)  # whatever a library creates in the state folder is private too
@@ -83,10 +89,6 @@ async def open_daemon(
         files = Lane("files")
         stack.push_async_callback(files.close)
         await files.run(refuse_inside, state_dir, options.vault)
-        await files.run(private_files.make_folder, state_dir)
-        held = lock.hold(state_dir, options.owner, instance)
-        await files.run(held.__enter__)
-        stack.push_async_callback(files.run, held.__exit__, None, None, None)
         await files.run(private_files.sweep, state_dir)
         token, book = await files.run(_tokens, options)
         local_key = await files.run(new_local_key, state_dir)
@@ -106,14 +108,14 @@ async def open_daemon(
         pinned = port if choice.pin else config.http.port
         address = Address(state_dir, files, options.environment, listening=port, pinned=pinned)
         running = Running(f"http://127.0.0.1:{port}/mcp", stopped)
-        visitors = Visitors()
+        visitors, relays = Visitors(), Relays(max_body_bytes=config.http.max_body_mib * _MIB)
         app = build_app(
             port=port,
             keys=keys,
             mounts=_mounts(core, _enabled(options)),
             prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
             instance=instance,
-            admin=_admin(Upkeep(corpus), options.vault, running, port, visitors, tokens, address),
+            admin=_admin(Upkeep(corpus), options, running, port, visitors, relays, tokens, address),
             allowed_origins=config.http.allowed_origins,
             limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
             on_refused=visitors.refused,
@@ -122,7 +124,21 @@ async def open_daemon(
         await stack.enter_async_context(Listener(app, sock))
         await files.run(endpoint.write, state_dir, endpoint.of_this_process(port, instance, __version__))
         stack.push_async_callback(files.run, endpoint.remove, state_dir, instance)
+        if options.linger_s is not None:
+            stack.push_async_callback(_cancel, asyncio.create_task(_leave_alone(relays, options.linger_s, stopped)))
         yield running
+
+
+async def _leave_alone(relays: Relays, linger_s: float, stopped: asyncio.Event) -> None:
+    """Ask for the end once no relay needs the daemon any more."""
+    await relays.gone_for(linger_s)
+    logger.info("no client has been connected through a relay for %g s", linger_s)
+    stopped.set()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 def _corpus_options(options: ServeOptions, max_note_bytes: int) -> CorpusOptions:
@@ -163,7 +179,14 @@ def _mount(catalogue: Catalogue, core: Core) -> McpPath:
 
 
 def _admin(
-    upkeep: Upkeep, vault: Path, running: Running, port: int, visitors: Visitors, tokens: Tokens, address: Address
+    upkeep: Upkeep,
+    options: ServeOptions,
+    running: Running,
+    port: int,
+    visitors: Visitors,
+    relays: Relays,
+    tokens: Tokens,
+    address: Address,
 ) -> AdminActions:
     async def status() -> dict[str, Any]:
         return {
@@ -171,7 +194,9 @@ def _admin(
             "port": port,
             "pid": os.getpid(),
             "version": __version__,
-            "vault": str(vault),
+            "vault": str(options.vault),
+            "owner": options.owner,
+            "relays": relays.count,
             **await upkeep.status(),
             **visitors.facts(),
         }
@@ -180,6 +205,13 @@ def _admin(
         # the answer goes out first
         asyncio.get_running_loop().call_later(0.05, running.stopped.set)
         return {"stopping": True, "pid": os.getpid()}
+
+    async def hand_over(newcomer: Owner) -> dict[str, Any]:
+        if not lock.gives_way(options.owner, newcomer):
+            raise AlreadyServed(f"this daemon, started as '{options.owner}', does not give way to '{newcomer}'")
+        logger.info("handing over to a daemon started as '%s'", newcomer)
+        running.taken_over_by = newcomer
+        return await stop()
 
     return AdminActions(
         status=status,
@@ -196,6 +228,8 @@ def _admin(
             endpoint=address.facts,
             pin=address.pin,
         ),
+        hand_over=hand_over,
+        relays=relays,
     )
 
 

@@ -191,7 +191,7 @@ def test_a_token_put_in_the_wrong_place_is_not_echoed() -> None:
 @pytest.mark.parametrize("show", [repr, str, "{}".format], ids=["repr", "str", "format"])
 def test_settings_show_a_token_as_stars(show: Any) -> None:
     """L11."""
-    options = ServeOptions(Config(), Path("vault"), Path("state"), injected_token=Secret("s3cr3t"))
+    options = ServeOptions(Config(), Path("vault"), Path("state"), "run", injected_token=Secret("s3cr3t"))
     assert "s3cr3t" not in show(options)
     assert "injected_token=***" in show(options)
     assert show(Secret("s3cr3t")) == "***"

@@ -22,13 +22,57 @@ from sidecar.errors import SidecarError, Unreachable
 _PROOF_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 60.0
 _LARGEST_ANSWER = 64 << 20
+_NOT_RUNNING = "no daemon serves this vault; start one with 'vault-sidecar serve'"
 
-_BROKEN = (OSError, http.client.HTTPException, ValueError, RecursionError)
+BROKEN = (OSError, http.client.HTTPException, ValueError, RecursionError)
 """What an exchange with somebody who doesn't speak our language may raise."""
 
 
 class NotRunning(Unreachable):
     """No daemon serves this vault now; what was recorded, if anything, is left from an earlier one."""
+
+
+def recorded(state_dir: Path) -> tuple[Endpoint, bytes]:
+    """Where this vault's daemon said it listens, and the key it left; it may be gone. Blocks.
+
+    Raises:
+        NotRunning: nothing is on record.
+        Unreadable: what is can't be believed.
+    """
+    published, key = endpoint.read(state_dir), read_local_key(state_dir)
+    if published is None or not key:
+        raise NotRunning(_NOT_RUNNING)
+    return published, key
+
+
+def connect(published: Endpoint, key: bytes) -> http.client.HTTPConnection:
+    """A connection whose other end has proved that it is `published`: the key may be sent over it. Blocks.
+
+    Once it breaks it stays broken. An exchange over it times out after 5 s until its owner says otherwise.
+
+    Raises:
+        NotRunning: nobody listens there.
+        Unreachable: somebody else does, or no answer comes.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", published.port, timeout=_PROOF_TIMEOUT_S)
+    try:
+        connection.connect()
+        connection.auto_open = 0  # the library would reconnect by itself, to whoever listens by then
+    except ConnectionRefusedError as error:
+        raise NotRunning(_NOT_RUNNING) from error
+    except OSError as error:
+        raise Unreachable(f"port {published.port} does not answer") from error
+    try:
+        _demand_proof(connection, key, published)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def bearer(key: bytes) -> dict[str, str]:
+    """The header that opens the daemon's door. Only for a connection made by `connect`."""
+    return {"Authorization": "Bearer " + key.decode("ascii")}
 
 
 class LocalClient:
@@ -66,14 +110,14 @@ class LocalClient:
         return self._ask("POST", path, json.dumps(body).encode())
 
     def _ask(self, method: str, target: str, body: bytes | None) -> dict[str, Any]:
-        connection = self._connection or self._proven_connection()
+        connection = self._connection or self._connect()
         self._connection = None  # whatever breaks below breaks the proof as well
-        headers = {"Authorization": "Bearer " + self._key.decode("ascii"), "Accept": "application/json"}
+        headers = bearer(self._key) | {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
             status, answer = _exchange(connection, method, target, body, headers)
-        except _BROKEN as error:
+        except BROKEN as error:
             connection.close()
             raise Unreachable("the daemon broke off before it had answered; try again") from error
         if connection.sock is not None:  # else the daemon closed it, as it was free to
@@ -82,31 +126,13 @@ class LocalClient:
             raise _refusal(status, answer)
         return answer
 
-    def _proven_connection(self) -> http.client.HTTPConnection:
-        published, key = endpoint.read(self._state_dir), read_local_key(self._state_dir)
-        if published is None or not key:
-            raise NotRunning(_NOT_RUNNING)
-        connection = http.client.HTTPConnection("127.0.0.1", published.port, timeout=_PROOF_TIMEOUT_S)
-        try:
-            connection.connect()
-            connection.auto_open = 0  # the library would reconnect by itself, to whoever listens by then
-        except ConnectionRefusedError as error:
-            raise NotRunning(_NOT_RUNNING) from error
-        except OSError as error:
-            raise Unreachable(f"port {published.port} does not answer") from error
-        try:
-            _demand_proof(connection, key, published)
-            connection.timeout = _ANSWER_TIMEOUT_S
-            if connection.sock is not None:
-                connection.sock.settimeout(_ANSWER_TIMEOUT_S)
-        except BaseException:
-            connection.close()
-            raise
-        self._key = key
+    def _connect(self) -> http.client.HTTPConnection:
+        published, self._key = recorded(self._state_dir)
+        connection = connect(published, self._key)
+        connection.timeout = _ANSWER_TIMEOUT_S
+        if connection.sock is not None:
+            connection.sock.settimeout(_ANSWER_TIMEOUT_S)
         return connection
-
-
-_NOT_RUNNING = "no daemon serves this vault; start one with 'vault-sidecar serve'"
 
 
 def _demand_proof(connection: http.client.HTTPConnection, key: bytes, published: Endpoint) -> None:
@@ -118,7 +144,7 @@ def _demand_proof(connection: http.client.HTTPConnection, key: bytes, published:
     )
     try:
         status, answer = _exchange(connection, "GET", f"/identity?nonce={nonce}", None, {})
-    except _BROKEN as error:
+    except BROKEN as error:
         raise stranger from error
     proof = answer.get("proof")
     # port and instance are the ones we looked for, whatever the answer says
@@ -130,7 +156,7 @@ def _demand_proof(connection: http.client.HTTPConnection, key: bytes, published:
 def _exchange(
     connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None, headers: dict[str, str]
 ) -> tuple[int, dict[str, Any]]:
-    """One request and its whole JSON answer. Raises one of `_BROKEN`."""
+    """One request and its whole JSON answer. Raises one of `BROKEN`."""
     connection.request(method, target, body, headers)
     response = connection.getresponse()
     content = response.read(_LARGEST_ANSWER + 1)

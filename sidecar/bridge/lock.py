@@ -44,6 +44,23 @@ class Holder:
     instance: str
 
 
+class Held(AlreadyServed):
+    """Another daemon holds the lock."""
+
+    def __init__(self, sentence: str, by: Holder | None) -> None:
+        super().__init__(sentence)
+        self.by = by
+        """Who, as the file said; None: it said nothing."""
+
+
+def gives_way(owner: Owner, newcomer: Owner) -> bool:
+    """Does a daemon of one kind end when a newcomer of the other asks it to?
+
+    One that a relay started does for any that a person did. Of two editor windows the later one wins.
+    """
+    return (owner == "auto" and newcomer != "auto") or owner == newcomer == "bridge"
+
+
 @contextmanager
 def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
     """Hold the vault's lock for the time of the block. Entering blocks: a second, or six while a command has it.
@@ -51,10 +68,10 @@ def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
     Take it before anything else of the state folder is opened; the folder must exist.
 
     Raises:
-        AlreadyServed: another daemon has it; the message says who and where.
+        Held: another daemon has it; the message says who and where.
         Unreadable: the lock file can't be used.
     """
-    descriptor = _open(state_dir / FILE_NAME)
+    descriptor = private_files.open_own(state_dir / FILE_NAME, os.O_RDWR)
     try:
         _take(descriptor, state_dir)
         _set_content(descriptor, json.dumps(asdict(Holder(os.getpid(), owner, instance))).encode())
@@ -76,27 +93,13 @@ def holder(state_dir: Path) -> Holder | None:
         return None
 
 
-def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(path, flags, private_files.FILE_MODE)
-    except OSError as error:
-        raise Unreadable(f"the file {path.name} in the state folder can't be used: {error.strerror}") from error
-    try:
-        private_files.make_private(descriptor, path.name)
-    except SidecarError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _take(descriptor: int, state_dir: Path) -> None:
     begin = time.monotonic()
     while not _try(descriptor):
         found = holder(state_dir)
         is_command = found is not None and found.owner == "command"
         if not (found is None or is_command) or time.monotonic() > begin + (_COMMAND_S if is_command else _GRACE_S):
-            raise AlreadyServed(_refusal(found, state_dir))
+            raise Held(_refusal(found, state_dir), found)
         time.sleep(0.02)
 
 

@@ -21,7 +21,7 @@ import stat
 import sys
 from pathlib import Path
 
-from sidecar.errors import TooLarge, Unreadable
+from sidecar.errors import SidecarError, TooLarge, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,24 @@ def read(path: Path, *, max_bytes: int = 1 << 20) -> bytes | None:
     if len(content) > max_bytes:
         raise TooLarge(f"{path.name} is larger than {max_bytes:,} bytes; it isn't a file of vault-sidecar")
     return content
+
+
+def open_own(path: Path, flags: int) -> int:
+    """The file, opened with `flags` and made where there is none; to be closed. Its folder must exist. Blocks.
+
+    Raises:
+        Unreadable: by the rule at the top of this module, or the disk refused.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | _NO_FOLLOW | _CLOSE_ON_EXEC, FILE_MODE)
+    except OSError as error:
+        raise Unreadable(f"the file {path.name} in the state folder can't be used: {error.strerror}") from error
+    try:
+        make_private(descriptor, path.name)
+    except SidecarError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def make_private(descriptor: int, name: str) -> None:

@@ -31,6 +31,14 @@ def build_parser() -> ArgumentParser:
     serve = _leaf(commands, "serve", "run the daemon in the foreground; prints its URL once it listens")
     serve.add_argument("folder", nargs="?", metavar="VAULT", help="the vault; the same as --vault")
     serve.add_argument("--port", type=_port, metavar="N", help="listen here in this run only; 0: a random port")
+    # how a relay starts one: it ends by itself once no relay has been there for so long
+    serve.add_argument("--auto", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
+
+    mcp = _leaf(commands, "mcp", "an MCP server on stdin and stdout; starts the daemon if none runs")
+    mcp.add_argument(
+        "--surface", type=_surface, metavar="NAME", help="the tools of this surface alone (default: of all)"
+    )
+    mcp.add_argument("--linger", type=float, default=600.0, metavar="SECONDS", help=argparse.SUPPRESS)
 
     status = _leaf(commands, "status", "what the daemon is doing; exit code 1 if none runs", json=True)
     status.set_defaults(json=False)
@@ -158,6 +166,12 @@ def _port_number(text: str, otherwise: str) -> int:
 def _name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):  # what all clients take
         raise ArgumentTypeError("must be 1 to 64 letters, digits, '-' or '_'")
+    return text
+
+
+def _surface(text: str) -> str:
+    if not text.isascii() or not text.isidentifier():
+        raise ArgumentTypeError("must be the name of a surface, such as notes")
     return text
 
 

@@ -10,14 +10,18 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
+from sidecar.bridge import handover, identity, private_files
 from sidecar.bridge.places import check_vault
 from sidecar.bridge.token import check_injected
-from sidecar.cli import log, where
+from sidecar.cli import log, stdout, where
 from sidecar.cli.screen import Reporter, Screen
+
+if TYPE_CHECKING:
+    from sidecar.config import Config
 
 
 def run(args: Namespace) -> int:
@@ -27,53 +31,53 @@ def run(args: Namespace) -> int:
     # before its state folder is looked at: that of a home folder lies in it, and saying so would be no help
     vault = check_vault(where.vault_of(args), home=Path.home())
     place = where.find(args)
-    config = where.load_config(place)
+    config = _checked(where.load_config(place), place)
     variable = config.http.bearer_token_env
     # taken out of the environment, so that no child process inherits it
     token = check_injected(variable, os.environ.pop(variable, None)) if variable else None
-    print_url = _claim_stdout()
+    url_line = stdout.claim()
+    owner, instance = "serve" if args.auto is None else "auto", identity.new_instance()
+    private_files.make_folder(place.state_dir)
+    with handover.hold(place.state_dir, owner, instance):
+        # below the lock, which refuses a second daemon: these take a second to import
+        import asyncio
 
-    # what a mistake above need not wait for: these take a second to import
-    import asyncio
+        from sidecar.config import Secret, ServeOptions
+        from sidecar.daemon import run_daemon
 
-    from sidecar.config import Secret, ServeOptions
-    from sidecar.daemon import run_daemon
-    from sidecar.surfaces import SURFACES
+        screen = Screen(sys.stderr)
+        log.set_up(screen, config.log.level, [token] if token else [])
+        options = ServeOptions(
+            config,
+            vault,
+            place.state_dir,
+            instance,
+            port=args.port,
+            owner=owner,
+            linger_s=args.auto,
+            models_dir=where.models_dir(place),
+            environment=dict(os.environ),
+            injected_token=Secret(token) if token else None,
+        )
 
-    config = where.load_config(place, [surface.name for surface in SURFACES])
-    screen = Screen(sys.stderr)
-    log.set_up(screen, config.log.level, [token] if token else [])
-    injected = Secret(token) if token else None
-    options = ServeOptions(
-        config,
-        vault,
-        place.state_dir,
-        port=args.port,
-        models_dir=where.models_dir(place),
-        environment=dict(os.environ),
-        injected_token=injected,
-    )
+        def announce(url: str) -> None:
+            screen.clear()  # stdout may be the same terminal
+            os.write(url_line, f"{url}\n".encode())
 
-    def announce(url: str) -> None:
-        screen.clear()  # stdout may be the same terminal
-        print_url(url)
-
-    try:
-        asyncio.run(run_daemon(options, announce, Reporter(screen)))
-    finally:
-        screen.clear()
+        try:
+            asyncio.run(run_daemon(options, announce, Reporter(screen)))
+        finally:
+            screen.clear()
     return 0
 
 
-def _claim_stdout() -> Callable[[str], None]:
-    """Keep stdout for the URL, and send what anybody else prints there to stderr. Returns what prints the URL."""
-    own = open(os.dup(1), "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends, as readers expect
-    os.dup2(2, 1)
+def _checked(config: Config, place: where.Where) -> Config:
+    """The settings, also checked for what only the surfaces know; where none is named, they need not be imported."""
+    if config.surfaces.enabled is None:
+        return config
+    from sidecar.surfaces import SURFACES
 
-    def print_url(url: str) -> None:
-        print(url, file=own, flush=True)
-
-    return print_url
+    return where.load_config(place, [surface.name for surface in SURFACES])
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

@@ -23,6 +23,8 @@ _STOPPED: dict[str, Any] = {
     "pid": None,
     "version": None,
     "vault": None,
+    "owner": None,
+    "relays": 0,
     "generation": None,
     "notes": None,
     "chunks": None,
@@ -58,7 +60,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         return [*lines, *_row("start it", "vault-sidecar serve")]
     notes, chunks = facts["notes"], facts["chunks"]
     lines += _row("address", facts["url"])
-    lines += _row("process", f"{facts['pid']}, version {facts['version']}")
+    lines += _row("process", f"{facts['pid']}, version {facts['version']}, started as {facts['owner']}")
+    clients = [f"{facts['relays']} over stdio"] if facts["relays"] else []
+    clients += map(_client, facts["clients"])
     lines += _row(
         "notes", f"{notes['total']:,}, of which {notes['keyword']:,} searchable, {notes['vector']:,} by meaning"
     )
@@ -71,7 +75,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if len(skipped) > _MOST_SKIPPED:
         skipped[_MOST_SKIPPED:] = [f"and {len(skipped) - _MOST_SKIPPED:,} more; --json lists all"]
     lines += _row("skipped", *skipped)
-    lines += _row("clients", *map(_client, facts["clients"]))
+    lines += _row("clients", *clients)
     refused = facts["last_refused"]
     if refused:
         who = refused["agent"] or "unnamed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from mcp_types import INVALID_REQUEST
+INVALID_REQUEST = -32600  # of JSON-RPC; the relay reads messages without importing the SDK
 
 Id = int | str
 

@@ -6,7 +6,7 @@ Only the local key opens them; for the token of a client they do not exist.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiohttp import web
@@ -14,8 +14,11 @@ from pydantic import Field
 
 from sidecar import arguments
 from sidecar.arguments import Query, Shape
+from sidecar.config import Owner
+from sidecar.errors import AlreadyServed
 from sidecar.web.admin_access import AccessActions, access_routes
 from sidecar.web.answers import Facts, reply
+from sidecar.web.relays import Relays
 
 Mode = Literal["hybrid", "vector", "keyword"]
 
@@ -25,6 +28,10 @@ _LONGEST_NUMBER = 15
 
 async def _at_once(after: int, within_s: float) -> Facts:
     return {}
+
+
+async def _stay(newcomer: Owner) -> Facts:
+    raise AlreadyServed("this daemon hands over to nobody")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,9 @@ class AdminActions:
     access: AccessActions
     wait: Callable[[int, float], Awaitable[Facts]] = _at_once
     """Called with a generation and seconds; returns when the index is beyond the one or the others have passed."""
+    hand_over: Callable[[Owner], Awaitable[Facts]] = _stay
+    """Called with the kind of a daemon that wants to take this one's place; as `stop`, or AlreadyServed."""
+    relays: Relays = field(default_factory=Relays)
 
 
 class StatusQuery(Shape):
@@ -57,6 +67,12 @@ class SearchQuery(Shape):
     mode: Mode = "hybrid"
 
 
+class HandOverQuery(Shape):
+    """Query string of /admin/hand-over."""
+
+    owner: Owner = Field(description="What the newcomer was started as.")
+
+
 class Admin:
     """The handlers, by path and method."""
 
@@ -71,6 +87,8 @@ class Admin:
             "/admin/stop": ("POST", self._stop),
             "/admin/rebuild": ("POST", self._rebuild),
             **access_routes(self._actions.access),
+            "/admin/hand-over": ("POST", self._hand_over),
+            "/admin/relay": ("GET", self._actions.relays.hold),
         }
 
     async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -94,6 +112,13 @@ class Admin:
 
     async def _rebuild(self, request: web.BaseRequest) -> web.StreamResponse:
         return await reply(self._actions.rebuild)
+
+    async def _hand_over(self, request: web.BaseRequest) -> web.StreamResponse:
+        async def hand_over() -> Facts:
+            asked = arguments.check(HandOverQuery, _given(request), owner="/admin/hand-over")
+            return await self._actions.hand_over(asked.owner)
+
+        return await reply(hand_over)
 
 
 def _given(request: web.BaseRequest) -> dict[str, Any]:

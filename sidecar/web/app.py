@@ -108,6 +108,7 @@ class App:
         self._guard = guard
         self._mounts = dict(mounts)
         self._identity = identity
+        self._relays = admin.relays
         self._limits = limits
         self._refusals = refusals
         self._on_served = on_served
@@ -142,6 +143,7 @@ class App:
         """Tell the clients that listen that the list of tools has changed."""
         for mount in self._mounts.values():
             await mount.tools_changed()
+        self._relays.tools_changed()
 
     def token_changed(self) -> None:
         """End the streams and sessions of tokens that are no longer valid. Requests are checked one by one anyway."""
@@ -152,6 +154,7 @@ class App:
         """End the open streams."""
         for mount in self._mounts.values():
             mount.close()
+        self._relays.close()
         self._refusals.close()
 
     async def _guarded(self, request: Request, connection: Connection) -> web.StreamResponse:

@@ -268,11 +268,11 @@ def test_what_cannot_be_a_vault_is_refused(place: Place, tmp_path: Path) -> None
 def test_what_a_library_prints_does_not_get_between_the_url_and_its_reader() -> None:
     noisy = """
 import os
-from sidecar.cli.serve import _claim_stdout
-print_url = _claim_stdout()
+from sidecar.cli import stdout
+own = stdout.claim()
 print("a greeting")
 os.write(1, b"from a C library\\n")
-print_url("http://127.0.0.1:1/mcp")
+os.write(own, b"http://127.0.0.1:1/mcp\\n")
 """
     done = subprocess.run([sys.executable, "-c", noisy], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout == "http://127.0.0.1:1/mcp\n"

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sidecar.bridge import identity, private_files
 from sidecar.config import Config, HttpConfig, IndexConfig, Secret, ServeOptions
 from sidecar.daemon import open_daemon
 from tests.daemons import START_S, STOP_S, TOKEN_VARIABLE
@@ -27,6 +28,7 @@ def served_here(base: Path, state: Path) -> Iterator[Ground]:
         config=Config(http=HttpConfig(bearer_token_env=TOKEN_VARIABLE), index=IndexConfig(rag=False)),
         vault=base / "vault",
         state_dir=state,
+        instance=identity.new_instance(),
         port=0,
         injected_token=Secret(token),
     )
@@ -46,6 +48,7 @@ def served_here(base: Path, state: Path) -> Iterator[Ground]:
                 raise
             listening.set_exception(failed)
 
+    private_files.make_folder(state)
     mask, interval = os.umask(0o077), sys.getswitchinterval()
     thread = threading.Thread(target=run)
     thread.start()
