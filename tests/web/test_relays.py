@@ -75,7 +75,8 @@ async def test_a_relay_that_reads_nothing_is_still_told_of_the_end() -> None:
 async def test_the_time_without_relays_begins_when_the_last_has_left() -> None:
     async with running() as lab, httpx2.AsyncClient(timeout=5) as http:
         async with stream(lab, http) as response:
-            await anext(lines_of(response))
+            lines = lines_of(response)
+            await anext(lines)
             alone = asyncio.create_task(lab.app._relays.gone_for(0.1))
             elapsed, _ = await asyncio.wait({alone}, timeout=0.5)
             assert not elapsed, "one is there"
@@ -88,7 +89,8 @@ async def test_a_relay_that_comes_in_time_stops_the_clock() -> None:
         alone = asyncio.create_task(lab.app._relays.gone_for(3600))
         await asyncio.sleep(0)
         async with stream(lab, http) as response:
-            await anext(lines_of(response))
+            lines = lines_of(response)
+            await anext(lines)
             assert not lab.app._relays._absent.is_set()
         alone.cancel()
         await asyncio.wait({alone})

@@ -132,7 +132,7 @@ def test_a_subscription_hears_of_a_change(rig: Rig, lab: Running) -> None:
 def test_a_cancelled_subscription_hears_no_more(rig: Rig, lab: Running) -> None:
     client, _ = rig.relay()
     client.notify("notifications/cancelled", requestId=listen(client))
-    wait_until(lambda: lab.on_loop(lambda: not lab.mounts["/mcp"]._exchanges))
+    wait_until(lambda: lab.on_loop(lambda: not lab.mounts["/mcp"].streams))
     change(lab)
     client.text("echo", text="x")
     assert client.others == []
@@ -294,7 +294,7 @@ def test_a_call_in_flight_that_may_write_is_not_sent_twice(rig: Rig) -> None:
 
 def test_a_call_in_flight_that_only_reads_is_sent_once_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     reading = [tool for tool in the_lab.SURFACE.tools if tool.name != "slow"]
-    waits = the_lab.Tool("waits", "Waits.", the_lab.NoArgs, None, the_lab.slow, read_only=True)
+    waits = the_lab.Tool("waits", "Waits.", the_lab.SlowArgs, None, the_lab.slow, read_only=True)
     monkeypatch.setattr(the_lab, "SURFACE", the_lab.Surface("lab", "Tools.", (*reading, waits)))
     client, _ = rig.relay(start=lambda: None)
     with another_lab(rig.state) as first:
