@@ -1,8 +1,9 @@
-"""Rules of this repository that no other tool checks. `lock`: the lock files fit pyproject.toml. `words`: no file
-says where packages come from, which is every machine's own business."""
+"""Rules of this repository that no other tool checks. `lock`: the lock files fit pyproject.toml and package.json.
+`words`: no file says where packages come from, which is every machine's own business."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 RUNTIME, DEV = "requirements.txt", "requirements-dev.txt"
+NODE_PARTS = ROOT / "tests" / "js"
 
 # put together here, so that this file passes its own rule
 HOSTS = re.compile(
@@ -48,6 +50,20 @@ def lock() -> list[str]:
     for package, versions in locked[RUNTIME].items():
         if locked[DEV].get(package) != versions:
             mistakes.append(f"{DEV}: {package} differs from {RUNTIME}; run scripts/lock")
+    return mistakes + _node_lock()
+
+
+def _node_lock() -> list[str]:
+    """Mistakes in the lock file of the Node parts."""
+    wanted = json.loads((NODE_PARTS / "package.json").read_text("utf-8"))["dependencies"]
+    name = "tests/js/package-lock.json"
+    packages = json.loads((ROOT / name).read_text("utf-8"))["packages"]
+    mistakes = [f"{name}: does not fit package.json; run scripts/lock"] * (packages[""]["dependencies"] != wanted)
+    for path, package in packages.items():
+        if path and "integrity" not in package:
+            mistakes.append(f"{name}: {path} has no hash")
+        if "resolved" in package:
+            mistakes.append(f"{name}: {path} says where it comes from; run scripts/lock")
     return mistakes
 
 

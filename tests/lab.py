@@ -251,8 +251,9 @@ async def running(
     most_connections: int | None = None,
     ping_after_s: float = 15.0,
     sessions: Sessions | None = None,
+    more: Mapping[str, McpPath] | None = None,
 ) -> AsyncGenerator[Running]:
-    """The lab surface, served. Leave the block in the task that entered it."""
+    """The lab surface, served, and `more` paths beside it. Leave the block in the task that entered it."""
     lab = Lab()
     token, local_key = secrets.token_urlsafe(40), secrets.token_urlsafe(40).encode()
     keys = Keys(token, local_key)
@@ -264,6 +265,7 @@ async def running(
     sessions = Sessions() if sessions is None else sessions  # an empty one is false
     mounts["/mcp/stateful"] = McpPath(stateful, sessions, ping_after_s=ping_after_s)
     mounts["/mcp/clamping"] = McpPath(build_server(single(CLAMPING), lab.core))
+    mounts |= more or {}
     refused: list[tuple[str, int, str]] = []
     served: list[tuple[Caller, str]] = []
     asked: list[tuple[Any, ...]] = []

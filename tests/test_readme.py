@@ -306,6 +306,13 @@ def test_the_files_readme_links_to_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
+def test_readme_names_the_conformance_suites_that_are_run() -> None:
+    wanted = json.loads((ROOT / "tests" / "js" / "package.json").read_text("utf-8"))["dependencies"].values()
+    suite = "@modelcontextprotocol/conformance"
+    versions = [name.removeprefix(f"npm:{suite}@") for name in wanted if name.startswith(f"npm:{suite}@")]
+    assert versions and f"`{suite}` {' and '.join(versions)} " in section("Development")
+
+
 # demo vault
 
 

@@ -35,6 +35,8 @@ class Message:
     method: str
     id: Id | None
     params: dict[str, Any] | None
+    reply: dict[str, Any] | None = None
+    """Of a response: its `result` and `error`, as far as they are there, unchecked."""
 
 
 def read(value: Any) -> Message:
@@ -55,7 +57,8 @@ def read(value: Any) -> Message:
         raise BadMessage('jsonrpc: must be "2.0".', message_id)
     if "method" not in found:
         if message_id is not None and ("result" in found or "error" in found):
-            return Message("response", "", message_id, None)
+            reply = {name: found[name] for name in ("result", "error") if name in found}
+            return Message("response", "", message_id, None, reply)
         raise BadMessage("method: is required.", message_id)
     method = found["method"]
     if not isinstance(method, str):

@@ -7,6 +7,9 @@ sessions nor a stream that a GET opens.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
 from aiohttp import web
 from mcp.server.connection import Connection
 from mcp.shared.inbound import (
@@ -15,6 +18,7 @@ from mcp.shared.inbound import (
     InboundLadderRejection,
     classify_inbound_request,
     unsupported_protocol_version_rejection,
+    validate_mcp_param_headers,
 )
 from mcp_types import DEFAULT_NEGOTIATED_VERSION, PROTOCOL_VERSION_META_KEY, ErrorData
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as HANDSHAKE
@@ -37,10 +41,15 @@ def is_modern(request: web.BaseRequest, message: Message) -> bool:
     return message.method != "initialize" and isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
 
 
-def connection_of(request: web.BaseRequest, message: Message) -> Connection | web.Response:
+SchemaOf = Callable[[str], Mapping[str, Any] | None]
+
+
+def connection_of(
+    request: web.BaseRequest, message: Message, schema_of: SchemaOf | None = None
+) -> Connection | web.Response:
     """What the kernel is told of the client of one request, or the refusal of an envelope that is wrong.
 
-    Headers that mirror arguments (`Mcp-Param-*`) need no check: no schema here asks for one.
+    `schema_of` gives the input schema of a tool, for arguments that a schema wants repeated in headers.
     """
     if not is_modern(request, message):
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
@@ -50,7 +59,22 @@ def connection_of(request: web.BaseRequest, message: Message) -> Connection | we
     route = classify_inbound_request({"method": message.method, "params": message.params}, headers=lowered)
     if isinstance(route, InboundLadderRejection):
         return _rejected(message.id, route)
+    refused = _unlike_arguments(request, message, schema_of) if schema_of is not None else None
+    if refused is not None:
+        return _rejected(message.id, refused)
     return Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
+
+
+def _unlike_arguments(request: web.BaseRequest, message: Message, schema_of: SchemaOf) -> InboundLadderRejection | None:
+    """The refusal of a call whose `Mcp-Param-*` headers are not what its arguments say."""
+    params = message.params or {}
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if message.method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    schema = schema_of(name)
+    if schema is None:
+        return None
+    return validate_mcp_param_headers(schema, cast("dict[str, Any]", arguments), request.headers)
 
 
 def acknowledge(request: web.BaseRequest, message: Message) -> web.Response:

@@ -22,6 +22,7 @@ from mcp.shared.transport_context import TransportContext
 from sidecar.bridge.token import Caller
 from sidecar.protocol import replies
 from sidecar.protocol.envelope import Id, Message
+from sidecar.protocol.questions import Questions
 from sidecar.protocol.streams import EventStream
 
 OpenStream = Callable[[], Awaitable[EventStream]]
@@ -31,7 +32,8 @@ class Exchange:
     """A `DispatchContext` of the SDK for one POST.
 
     `takes` are the kinds of answer the client takes: JSON, event streams.
-    `valid` tells whether the caller's token is still good.
+    `valid` tells whether the caller's token is still good. Without a session
+    there are no `questions`.
     """
 
     def __init__(
@@ -41,18 +43,20 @@ class Exchange:
         valid: Callable[[], bool],
         takes: tuple[bool, bool],
         open_stream: OpenStream,
+        questions: Questions | None = None,
     ) -> None:
         assert message.id is not None
         self.request_id: Id = message.id
-        self.transport = TransportContext(kind="streamable-http", can_send_request=False)
+        self.can_send_request = questions is not None and takes[1]
+        self.transport = TransportContext(kind="streamable-http", can_send_request=self.can_send_request)
         self.message_metadata = ServerMessageMetadata(request_context=caller)
         self.cancel_requested = anyio.Event()
-        self.can_send_request = False
         self.scope = anyio.CancelScope()
         """The handler runs in it."""
         self._progress_token = progress_token_from_params(message.params)
         self._valid = valid
         self._takes_json, self._takes_stream = takes
+        self._questions = questions
         self._open_stream = open_stream
         self._stream: EventStream | None = None
         self._opening = asyncio.Lock()
@@ -61,8 +65,10 @@ class Exchange:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Never: nothing here asks its client for anything."""
-        raise NoBackChannelError(method)
+        """Ask the client on this reply. Refused where its answer had nowhere to land, and as `notify` drops."""
+        if self._questions is None or not self._takes_stream or not self._valid():
+            raise NoBackChannelError(method)
+        return await self._questions.ask(await self._opened(), method, params, within_s=(opts or {}).get("timeout"))
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         """Send a notification on this reply.

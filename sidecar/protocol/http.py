@@ -14,6 +14,9 @@ taken up again here, so nobody would get the answer. A posted
 does nothing, because a caller's own message ids say nothing about whose call is
 meant.
 
+Within a session a handler may ask its client something, on the stream of its
+call; the answer is a POST of its own.
+
 When a token is replaced, its streams and sessions end at once. A call that has
 begun and has not turned into a stream is finished, one that has not is refused.
 
@@ -170,7 +173,10 @@ class McpPath:
             if isinstance(session, web.Response):
                 return session
         with sessions.use(session):
-            if message.kind != "request":
+            if message.kind == "response":
+                session.questions.answer(message)
+                return web.Response(status=202)
+            if message.kind == "notification":
                 if message.method == "notifications/cancelled":
                     session.cancel(envelope.as_id((message.params or {}).get("requestId")))
                 return web.Response(status=202)
@@ -195,7 +201,7 @@ class McpPath:
         if session is not None:
             connection = Connection.from_envelope(session.revision or DEFAULT_NEGOTIATED_VERSION, None, None)
         else:
-            connection = eras.connection_of(request, message)
+            connection = eras.connection_of(request, message, self._server.get_tool_input_schema)
         if isinstance(connection, web.Response):
             return connection
         if message.method == "subscriptions/listen" and not takes[1]:
@@ -207,7 +213,8 @@ class McpPath:
                 return await stack.enter_async_context(self._streams.open(request, valid, headers))
 
             # Nothing waits between the web room's last look at the token and the handler's first step.
-            exchange = Exchange(message, caller, valid, takes, open_stream)
+            questions = session.questions if session is not None else None
+            exchange = Exchange(message, caller, valid, takes, open_stream, questions)
             with session.calling(exchange) if session is not None else nullcontext():
                 reply, status = await self._reply(exchange, message, connection)
             if session is not None and message.method == "initialize" and "result" in reply:

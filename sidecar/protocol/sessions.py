@@ -20,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from sidecar.bridge.token import Caller
 from sidecar.protocol.envelope import Id
 from sidecar.protocol.exchange import Exchange
+from sidecar.protocol.questions import Questions
 
 MOST_SESSIONS = 10_000
 IDLE_S = 30 * 60.0
@@ -42,6 +43,7 @@ class Session:
         """What was negotiated; None until the handshake has succeeded."""
         self.calls: set[Exchange] = set()
         """In flight."""
+        self.questions = Questions()
         self.uses = 0
         """Requests and streams that are being served now."""
         self.idle_since_s = 0.0

@@ -176,3 +176,18 @@ def serve(
     finally:
         served.close()
         daemon.stop()
+
+
+def wait_for_vectors(served: Served) -> dict[str, Any]:
+    """The status once every chunk has its vector."""
+    give_up = time.monotonic() + 2 * PATIENCE_S
+    while True:
+        status = served.admin("status")
+        if (
+            status["settled"]
+            and status["vectors"] == "ready"
+            and status["chunks"]["vector"] == status["chunks"]["total"]
+        ):
+            return status
+        assert time.monotonic() < give_up, status
+        served.admin(f"status?after={status['generation']}&wait_s=0.2")

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from sidecar.index.embed.weights import is_present
 from sidecar.index.manifest_reader import ManifestReader
 from tests.daemons import start_daemon
-from tests.e2e.served import PATIENCE_S, Served, serve, with_vectors
+from tests.e2e.served import PATIENCE_S, Served, serve, wait_for_vectors, with_vectors
 
 NOTES = {
     "Heizung.md": "# Angebot\nWir nehmen die Wärmepumpe. Der Installateur kommt im Mai, der alte Kessel kommt weg.\n",
@@ -58,20 +58,6 @@ def meaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serve(vault, scratch / "state", embedder="e5") as served:
         wait_for_vectors(served)
         yield served
-
-
-def wait_for_vectors(served: Served) -> dict[str, object]:
-    give_up = time.monotonic() + 2 * PATIENCE_S
-    while True:
-        status = served.admin("status")
-        if (
-            status["settled"]
-            and status["vectors"] == "ready"
-            and status["chunks"]["vector"] == status["chunks"]["total"]
-        ):
-            return status
-        assert time.monotonic() < give_up, status
-        served.admin(f"status?after={status['generation']}&wait_s=0.2")
 
 
 @pytest.mark.parametrize(("question", "path"), QUESTIONS)

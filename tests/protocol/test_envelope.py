@@ -18,7 +18,7 @@ def test_a_notification_has_no_id() -> None:
 
 @pytest.mark.parametrize("member", ["result", "error"])
 def test_a_response_has_no_method(member: str) -> None:
-    assert read({"jsonrpc": "2.0", "id": "a", member: {}}) == Message("response", "", "a", None)
+    assert read({"jsonrpc": "2.0", "id": "a", member: {}}) == Message("response", "", "a", None, {member: {}})
 
 
 @pytest.mark.parametrize("message_id", ["", "x" * 1000, 0, -1, 2**63 - 1])
