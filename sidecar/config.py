@@ -88,10 +88,19 @@ class IndexConfig(_Section):
 
 
 class NotesConfig(_Section):
-    """How notes are read."""
+    """How notes are read, and whether clients may write them."""
 
     other_devices: bool = False
     """Read notes on other devices mounted inside the vault."""
+    allow_writes: bool = False
+    """Offer `write_note`. Switched while the daemon runs by `vault-sidecar writes`."""
+
+
+class AgentsConfig(_Section):
+    """Where the vault keeps what concerns its agents; clients can't write there."""
+
+    folder: str = "Agents"
+    memory_note: str = "Agents/Memory.md"
 
 
 class LogConfig(_Section):
@@ -107,6 +116,7 @@ class Config(_Section):
     surfaces: SurfacesConfig = SurfacesConfig()
     index: IndexConfig = IndexConfig()
     notes: NotesConfig = NotesConfig()
+    agents: AgentsConfig = AgentsConfig()
     log: LogConfig = LogConfig()
 
 

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sidecar import __version__
@@ -35,15 +35,20 @@ from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
 from sidecar.services.address import Address
+from sidecar.services.copies import Copies
 from sidecar.services.core import Core
+from sidecar.services.protection import Protection
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
+from sidecar.services.switches import Switches
 from sidecar.services.tokens import Tokens
 from sidecar.services.upkeep import Upkeep
+from sidecar.services.writing import Writing
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from sidecar.web.admin import AdminActions
 from sidecar.web.admin_access import AccessActions
+from sidecar.web.admin_notes import NotesActions
 from sidecar.web.app import Limits, build_app
 from sidecar.web.listener import Listener, bind
 from sidecar.web.relays import Relays
@@ -83,6 +88,7 @@ async def open_daemon(
     """
     config, state_dir, instance = options.config, options.state_dir, options.instance
     max_note_bytes = config.index.max_note_mib * _MIB
+    protection = Protection(config.agents.folder, config.agents.memory_note)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     os.umask(0o077)  # whatever a library creates in the state folder is private too
     async with AsyncExitStack() as stack:
@@ -98,7 +104,12 @@ async def open_daemon(
         corpus = await stack.enter_async_context(
             open_corpus(options.vault, state_dir, _corpus_options(options, max_note_bytes), report)
         )
-        core = Core(Reading(corpus, max_note_bytes=max_note_bytes), Searching(corpus), rag=config.index.rag)
+        switches = Switches(config.notes.allow_writes, state_dir, files, options.environment)
+        writing = await stack.enter_async_context(
+            Writing(corpus, Copies(state_dir), protection, switches, max_note_bytes=max_note_bytes)
+        )
+        reading = Reading(corpus, max_note_bytes=max_note_bytes)
+        core = Core(reading, Searching(corpus), writing, switches, rag=config.index.rag)
         choice = ports.choose_port(config.http.port, options.port)
         sock = ports.listen(choice, bind)
         stack.callback(sock.close)
@@ -115,12 +126,13 @@ async def open_daemon(
             mounts=_mounts(core, _enabled(options)),
             prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
             instance=instance,
-            admin=_admin(Upkeep(corpus), options, running, port, visitors, relays, tokens, address),
+            admin=_admin(core, Upkeep(corpus), options, running, port, visitors, relays, tokens, address),
             allowed_origins=config.http.allowed_origins,
             limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
             on_refused=visitors.refused,
             on_served=visitors.served,
         )
+        switches.on_changed = app.tools_changed
         await stack.enter_async_context(Listener(app, sock))
         await files.run(endpoint.write, state_dir, endpoint.of_this_process(port, instance, __version__))
         stack.push_async_callback(files.run, endpoint.remove, state_dir, instance)
@@ -179,6 +191,7 @@ def _mount(catalogue: Catalogue, core: Core) -> McpPath:
 
 
 def _admin(
+    core: Core,
     upkeep: Upkeep,
     options: ServeOptions,
     running: Running,
@@ -198,6 +211,7 @@ def _admin(
             "owner": options.owner,
             "relays": relays.count,
             **await upkeep.status(),
+            "allow_writes": core.switches.allow_writes,
             **visitors.facts(),
         }
 
@@ -212,6 +226,13 @@ def _admin(
         logger.info("handing over to a daemon started as '%s'", newcomer)
         running.taken_over_by = newcomer
         return await stop()
+
+    async def allow_writes(on: bool) -> dict[str, Any]:
+        await core.switches.set_writes(on)
+        return {"allow_writes": core.switches.allow_writes}
+
+    async def restore(copy_id: str) -> dict[str, Any]:
+        return asdict(await core.writing.restore(copy_id))
 
     return AdminActions(
         status=status,
@@ -228,6 +249,7 @@ def _admin(
             endpoint=address.facts,
             pin=address.pin,
         ),
+        notes=NotesActions(allow_writes=allow_writes, restore=restore),
         hand_over=hand_over,
         relays=relays,
     )

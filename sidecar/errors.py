@@ -9,6 +9,9 @@ SidecarError
 ├── Unreadable        it is there but can't be read
 │   └── VaultAway     the vault's folder itself is gone
 ├── TooLarge          over a stated limit
+├── Protected         callers may not change it
+├── Conflict          it is not as the change expects it
+├── NotWritten        the disk refused a change
 ├── NotReady          the index is still being built
 ├── VectorsAway       the vector index can't answer now; keywords can
 ├── Busy              a limit on concurrent work is reached
@@ -90,6 +93,27 @@ class TooLarge(SidecarError):
 
     code = "too_large"
     status = 413
+
+
+class Protected(SidecarError):
+    """It exists for its owner alone to change."""
+
+    code = "protected"
+    status = 403
+
+
+class Conflict(SidecarError):
+    """What is there now is not what the change was made for; looking again helps."""
+
+    code = "conflict"
+    status = 409
+
+
+class NotWritten(SidecarError):
+    """The system refused a change; the message says what it left behind."""
+
+    code = "not_written"
+    status = 503
 
 
 class NotReady(SidecarError):

@@ -122,16 +122,18 @@ def start_daemon(
     token: str | None = None,
     env: Mapping[str, str] | None = None,
     under: Sequence[str] = (),
+    program: Sequence[str] = ("-m", "sidecar"),
 ) -> Daemon:
     """`python -m sidecar serve` on a random port, once it listens. Ends with `stop` or `kill`.
 
     `under`: a command that runs another one in its own place, such as one that takes rights away.
+    `program`: what Python runs, with the arguments that follow.
     """
     token = token or secrets.token_urlsafe(40)
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read as long as the daemon is looked at
     port = () if "--port" in args else ("--port", "0")
     process = subprocess.Popen(
-        [*under, sys.executable, "-m", "sidecar", "serve", "--vault", str(vault), "--state", str(state), *port, *args],
+        [*under, sys.executable, *program, "serve", "--vault", str(vault), "--state", str(state), *port, *args],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,

@@ -26,6 +26,7 @@ from sidecar.protocol.sessions import Sessions
 from sidecar.services.core import Core
 from sidecar.web.admin import AdminActions, Mode
 from sidecar.web.admin_access import AccessActions
+from sidecar.web.admin_notes import NotesActions
 from sidecar.web.answers import Facts
 from sidecar.web.app import App, Limits, build_app
 from sidecar.web.listener import Listener, bind
@@ -368,4 +369,5 @@ def _actions(asked: list[tuple[Any, ...]]) -> AdminActions:
 
     words = ("token", "tokens", "rotate", "add", "remove", "endpoint", "pin")
     access = AccessActions(**{word: told(word) for word in words})
-    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait, access=access)
+    notes = NotesActions(allow_writes=told("allow_writes"), restore=told("restore"))
+    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait, access=access, notes=notes)

@@ -21,7 +21,8 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert config.http.allowed_origins == ["app://obsidian.md"]
     assert (config.http.max_body_mib, config.index.max_note_mib) == (16, 32)
     assert config.surfaces.enabled is None
-    assert config.notes.other_devices is False
+    assert (config.notes.other_devices, config.notes.allow_writes) == (False, False)
+    assert (config.agents.folder, config.agents.memory_note) == ("Agents", "Agents/Memory.md")
     assert config.log.level == "info"
 
 

@@ -31,11 +31,11 @@ from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
 from sidecar.index.vectors import Patience
 from sidecar.protocol import json_body
-from sidecar.services import searching
+from sidecar.services import copies, searching, writing
 from sidecar.surfaces import SURFACES
 from sidecar.surfaces.notes.shapes import SemanticSearch
 from sidecar.surfaces.notes.tools import MOST_CHARS
-from sidecar.vault import frontmatter, markdown, paths
+from sidecar.vault import files, frontmatter, markdown, names, paths
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
 from sidecar.vault.notes import parse_note
 from sidecar.vault.paths import VaultPath, is_note_name
@@ -273,6 +273,10 @@ _QUERY = Query.__metadata__[0]
                 snippets.SNIPPET_CHARS,
             ],
         ),
+        ("`content` of one `write_note` call", [writing.MAX_CONTENT_BYTES >> 20]),
+        ("path of a new note", [names.MAX_NEW_PATH_BYTES, names.MAX_NEW_SEGMENTS]),
+        ("kept texts", [copies.MOST_COPIES]),
+        ("a file that was replaced is watched for other programs' edits", [files.MOMENT_S]),
         ("any other text answer", [MOST_CHARS]),
         ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
         ("tokens with names", [named_tokens.MOST]),

@@ -94,6 +94,20 @@ def build_parser() -> ArgumentParser:
         "--stdio", dest="transport", action="store_const", const="stdio", help="as a program that the client starts"
     )
 
+    writes = _group(commands, "writes", "whether clients may write notes")
+    _leaf(writes, "on", "offer write_note, at once", module="writes").set_defaults(on=True)
+    _leaf(writes, "off", "offer write_note no longer, at once", module="writes").set_defaults(on=False)
+
+    recover = _group(commands, "recover", "texts of notes that were replaced by write_note")
+    _leaf(recover, "list", "what is kept, newest first", json=True, module="recover").set_defaults(action="list")
+    for action, does in (
+        ("show", "print a kept text as it was"),
+        ("restore", "put a kept text back into its note; the note's present text is kept instead"),
+    ):
+        leaf = _leaf(recover, action, does, json=True, module="recover")
+        leaf.add_argument("id", metavar="ID", help="from the list; an ending of it will do, of 6 characters at least")
+        leaf.set_defaults(action=action)
+
     index = _group(commands, "index", "the search index")
     _leaf(index, "rebuild", "read every note again and wait until that is done", module="index")
 

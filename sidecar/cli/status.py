@@ -32,6 +32,7 @@ _STOPPED: dict[str, Any] = {
     "embedder": None,
     "backend": None,
     "vectors": None,
+    "allow_writes": None,
     "clients": [],
     "last_refused": None,
     "last_problem": None,
@@ -69,6 +70,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines += _row("chunks", f"{chunks['total']:,}, of which {chunks['vector']:,} have a vector")
     lines += _row("vectors", facts.get("vectors"))
     lines += _row("embedder", facts["embedder"])
+    lines += _row("writes", "allowed" if facts.get("allow_writes") else None)
     lines += _row("generation", f"{facts['generation']:,}")
     lines += _row("watching", facts.get("watching"))
     skipped = [f"{entry['path']}: {entry['reason']}" for entry in facts["skipped"]]

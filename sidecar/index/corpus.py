@@ -38,6 +38,9 @@ T = TypeVar("T")
 _PATIENCE_S = 20.0
 """How long a call waits for the first scan or for texts to be read in, before it says that it is too early."""
 
+_OWN_WRITES_S = 2.0
+"""How long a search waits for our own writes to be indexed; on a quiet machine it is some milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextHit:
@@ -112,6 +115,7 @@ class Corpus:
         self._local = threading.local()
         self._readers: list[ManifestReader] = []
         self._texts_ready = asyncio.Event()
+        self._own_writes = 0
 
     # reading the vault
 
@@ -120,12 +124,13 @@ class Corpus:
         return self._live.names
 
     async def wait_for_names(self) -> None:
-        """Wait for the first scan.
+        """Wait for the first scan, and for our own writes.
 
         Raises:
             NotReady: it takes longer than a client would wait.
         """
         await self._soon(self._indexer.named)
+        await self._wait_for_own_writes()
 
     def is_ignored(self, path: VaultPath, *, is_folder: bool = False) -> bool:
         """Whether `.kpignore` keeps the path out."""
@@ -142,6 +147,27 @@ class Corpus:
             NotFound, Unreadable, TooLarge: with a sentence for the caller.
         """
         return await self._reading.run(self._jail.read, path, max_bytes=max_bytes)
+
+    # what we write ourselves
+
+    @property
+    def jail(self) -> Jail:
+        """The way to the files, for the one service that changes them."""
+        return self._jail
+
+    def wrote(self, path: VaultPath) -> None:
+        """A note was changed through the jail: searches that are asked from now on find it.
+
+        When the watcher names it as well, it has the indexed checksum, and nothing is done.
+        """
+        self._own_writes = self._indexer.look_at(path.text)
+
+    async def _wait_for_own_writes(self) -> None:
+        try:
+            async with asyncio.timeout(_OWN_WRITES_S):
+                await self._indexer.wait_until_looked(self._own_writes)
+        except TimeoutError:
+            pass  # the indexer has more to do; answers tell of what is indexed
 
     # searching the index
 
@@ -210,6 +236,7 @@ class Corpus:
         Raises:
             NotReady: no note is indexed yet.
         """
+        await self._wait_for_own_writes()
         self._refuse_if_empty()
         await self._soon(self._texts_ready)
         progress = None if self._indexer.phase is Phase.READY else self._indexer.progress

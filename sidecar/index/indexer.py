@@ -98,6 +98,9 @@ class Indexer:
         self._rebuilding = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
+        self._asked = 0
+        self._looked_at = 0
+        self._looked = asyncio.Event()
         self._done = 0
         self._total = 0
         self.phase = Phase.OPENING
@@ -116,6 +119,12 @@ class Indexer:
         self._urgent.update(new)
         self._urgent.pop("", None)
         self._wake.set()
+
+    def look_at(self, path: str) -> int:
+        """A file was changed by ourselves. The number is one to wait for with `wait_until_looked`."""
+        self._asked += 1
+        self.changed([path])
+        return self._asked
 
     def scan(self, *, again: bool = False) -> None:
         """Compare the whole vault with the index soon. `again`: take every note as new, then remake the caches."""
@@ -146,6 +155,11 @@ class Indexer:
         while self.generation <= generation:
             await self._changed.wait()
         return self.generation
+
+    async def wait_until_looked(self, asked: int) -> None:
+        """Wait until the file that `look_at` gave this number for has been looked at, and stored if it was new."""
+        while self._looked_at < asked:
+            await self._looked.wait()
 
     # the one task
 
@@ -184,8 +198,11 @@ class Indexer:
             if self._scan_due:
                 await self._scan()
             elif self._urgent:
-                paths, self._urgent = list(self._urgent), {}
-                await self._save(paths)
+                paths, self._urgent, asked = list(self._urgent), {}, self._asked
+                try:
+                    await self._save(paths)
+                finally:
+                    self._has_looked(asked)
             elif self._backfill.busy:
                 await self._fill()
             else:
@@ -266,6 +283,11 @@ class Indexer:
                 await self._wake.wait()
         except TimeoutError:
             self._scan_due = True
+
+    def _has_looked(self, asked: int) -> None:
+        self._looked_at = asked
+        self._looked.set()
+        self._looked = asyncio.Event()
 
     def _look_twice(self, folders: list[str]) -> None:
         """Have folders that came up for the first time looked at once more."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
+from sidecar.services.switches import Switches
+from sidecar.services.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,5 +16,7 @@ class Core:
 
     reading: Reading
     searching: Searching
+    writing: Writing
+    switches: Switches
     rag: bool = True
     """Search by meaning is switched on."""

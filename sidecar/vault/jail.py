@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from sidecar.errors import TooLarge, Unreadable, VaultAway
-from sidecar.vault.door import Door, NotThere
+from sidecar.vault.door import Door, Folder, NotThere
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
 from sidecar.vault.paths import VaultPath, echo, is_note_name, is_too_deep, no_folder, no_note, printable
+from sidecar.vault.reasons import A_LINK, NOT_REGULAR, OTHER_DEVICE, reason_of
 
 _READ_TRIES: Final = 5
 _FIRST_WAIT_S: Final = 0.002  # doubled before each try: a program that saves in place gets 60 ms to finish
@@ -32,19 +33,6 @@ _MAX_IGNORE_BYTES: Final = 1 << 20
 # A cloud folder's file whose content is elsewhere: reading would fetch it, or hang for ever without a network.
 _MAC_DATALESS: Final = 0x40000000  # SF_DATALESS
 _WINDOWS_RECALL: Final = 0x00400000 | 0x00040000 | 0x00001000  # recall on data access, recall on open, offline
-
-_A_LINK: Final = "it is a link, and links are not followed"
-_NOT_REGULAR: Final = "it is not a regular file"
-_OTHER_DEVICE: Final = "it is on another device"
-_REASONS: Final = {
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
-    errno.ELOOP: _A_LINK,
-    errno.EMLINK: _A_LINK,
-    errno.ENXIO: _NOT_REGULAR,  # a socket
-    errno.EOPNOTSUPP: _NOT_REGULAR,  # a socket on macOS
-    errno.ENODEV: _NOT_REGULAR,
-}
 
 Kind = Literal["note", "folder", "missing", "other"]
 
@@ -138,11 +126,11 @@ class Jail:
             self._check_root()  # it may have gone in between; then nothing is known about the file
             raise no_note(path) from missing
         except OSError as failed:
-            raise _unreadable(path, _reason(failed)) from failed
+            raise _unreadable(path, reason_of(failed)) from failed
         try:
             return self._read_open(path, descriptor, max_bytes)
         except OSError as failed:
-            raise _unreadable(path, _reason(failed)) from failed
+            raise _unreadable(path, reason_of(failed)) from failed
         finally:
             os.close(descriptor)
 
@@ -166,7 +154,7 @@ class Jail:
         status = self._status(path)
         if status is None:
             raise no_note(path)
-        if refusal := self._refusal(status):
+        if refusal := self.refusal(status):
             raise _unreadable(path, refusal)
         return _file_stat(status)
 
@@ -204,10 +192,10 @@ class Jail:
             except NotThere:
                 continue  # deleted or moved since its parent was listed
             except OSError as failed:
-                yield _trouble(path, _reason(failed), lost=True)
+                yield _trouble(path, reason_of(failed), lost=True)
                 continue
             if not self._is_here(listing.status):
-                yield _trouble(path, _OTHER_DEVICE)
+                yield _trouble(path, OTHER_DEVICE)
                 continue
             prefix = f"{text}/" if text else ""
             for name, status in listing.entries:
@@ -222,12 +210,27 @@ class Jail:
                 elif status is None:
                     pending.append(inner)
                 elif isinstance(status, OSError):
-                    yield _trouble(VaultPath(inner), _reason(status), lost=True)
-                elif refusal := self._refusal(status):
+                    yield _trouble(VaultPath(inner), reason_of(status), lost=True)
+                elif refusal := self.refusal(status):
                     yield _trouble(VaultPath(inner), refusal)
                 else:
                     yield Found(VaultPath(inner), _file_stat(status))
         self._check_root()
+
+    def folder(self, path: VaultPath) -> Folder:
+        """A folder held open, for the rooms that change what is in it. The caller closes it.
+
+        Raises:
+            NotThere: there is no such folder, or only by way of a link.
+            OSError: the system refused, or the folder is on another device.
+            VaultAway: the vault itself is gone.
+        """
+        self._check_root()
+        folder = self._door.folder(path.parts)
+        if not self._is_here(folder.status()):
+            folder.close()
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return folder
 
     def _check_root(self) -> None:
         try:
@@ -243,30 +246,30 @@ class Jail:
             self._check_root()
             return None
         except OSError as failed:
-            raise _unreadable(path, _reason(failed)) from failed
+            raise _unreadable(path, reason_of(failed)) from failed
 
     def _is_here(self, status: os.stat_result) -> bool:
         return self._other_devices or status.st_dev == self._device
 
-    def _refusal(self, status: os.stat_result) -> str | None:
+    def refusal(self, status: os.stat_result) -> str | None:
         """Why a file of this status is not read."""
         if not stat.S_ISREG(status.st_mode):
             if stat.S_ISLNK(status.st_mode):
-                return _A_LINK
-            return "it is a folder" if stat.S_ISDIR(status.st_mode) else _NOT_REGULAR
+                return A_LINK
+            return "it is a folder" if stat.S_ISDIR(status.st_mode) else NOT_REGULAR
         if not self._is_here(status):
-            return _OTHER_DEVICE
+            return OTHER_DEVICE
         if is_elsewhere(getattr(status, "st_flags", 0), getattr(status, "st_file_attributes", 0)):
             return "it is not downloaded to this computer"
         return None
 
     def _read_open(self, path: VaultPath, descriptor: int, max_bytes: int) -> NoteFile:
         before = os.fstat(descriptor)
-        if refusal := self._refusal(before):
+        if refusal := self.refusal(before):
             raise _unreadable(path, refusal)
         tries = 1
         while True:
-            data = b"" if before.st_size > max_bytes else _read_all(descriptor, before.st_size, max_bytes + 1)
+            data = b"" if before.st_size > max_bytes else read_all(descriptor, before.st_size, max_bytes + 1)
             if max(before.st_size, len(data)) > max_bytes:
                 raise TooLarge(f"'{echo(path.text)}' is larger than {max_bytes / (1 << 20):g} MiB.")
             after = os.fstat(descriptor)
@@ -295,7 +298,7 @@ def _open_door(root: Path) -> Door:
     return PosixDoor(root)
 
 
-def _read_all(descriptor: int, size: int, most: int) -> bytes:
+def read_all(descriptor: int, size: int, most: int) -> bytes:
     """At most `most` bytes; in one call if the file has `size`."""
     data = os.read(descriptor, min(size + 1, most))
     if len(data) == size:
@@ -338,11 +341,4 @@ def _unreadable(path: VaultPath, reason: str) -> Unreadable:
 def _no_vault(failed: Exception) -> VaultAway:
     if isinstance(failed, NotThere | FileNotFoundError | NotADirectoryError):
         return VaultAway("The vault folder is missing, or another one is in its place.")
-    return VaultAway(f"The vault folder can't be opened: {_reason(failed)}.")
-
-
-def _reason(failed: Exception) -> str:
-    """Why a call failed, in words without a path."""
-    if isinstance(failed, OSError) and failed.errno is not None:
-        return _REASONS.get(failed.errno) or os.strerror(failed.errno).lower()
-    return "it leads in a circle"
+    return VaultAway(f"The vault folder can't be opened: {reason_of(failed)}.")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from sidecar.vault.door import Entry, Listing, NotThere
+from sidecar.vault.folder_posix import PosixFolder
 from sidecar.vault.paths import is_hidden, is_note_name
+from sidecar.vault.respelled import is_respelled
 
 _COMMON: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP: Final = _COMMON | os.O_DIRECTORY | getattr(os, "O_PATH", 0)  # macOS has no O_PATH
@@ -63,7 +63,7 @@ class PosixDoor:
             opened = _open(parts[-1], _FILE, folder)
         finally:
             os.close(folder)
-        if sys.platform == "darwin" and _is_respelled(opened, parts):
+        if is_respelled(opened, parts):
             os.close(opened)
             raise NotThere
         return opened
@@ -82,22 +82,34 @@ class PosixDoor:
 
     def entries(self, parts: Sequence[str]) -> Listing:
         """List through a descriptor of the folder; one `fstatat` for each file with the name of a note."""
-        above = self._walk(parts[:-1])
-        try:
-            folder = _open(parts[-1], _LIST, above) if parts else os.open(".", _LIST, dir_fd=above)
-        except OSError as failed:
-            raise _translated(failed, links_are_missing=True) from failed
-        finally:
-            os.close(above)
+        folder = self._open_folder(parts)
         try:
             with os.scandir(folder) as found:
                 return Listing(os.fstat(folder), [entry for each in found if (entry := _entry(each)) is not None])
         finally:
             os.close(folder)
 
+    def folder(self, parts: Sequence[str]) -> PosixFolder:
+        """By a descriptor that names can be read and synced through."""
+        opened = self._open_folder(parts)
+        if parts and is_respelled(opened, parts):
+            os.close(opened)
+            raise NotThere
+        return PosixFolder(opened)
+
     def close(self) -> None:
         """Close the descriptor of the root."""
         os.close(self._held)
+
+    def _open_folder(self, parts: Sequence[str]) -> int:
+        """A descriptor for reading the folder at `parts`; the caller closes it."""
+        above = self._walk(parts[:-1])
+        try:
+            return _open(parts[-1], _LIST, above) if parts else os.open(".", _LIST, dir_fd=above)
+        except OSError as failed:
+            raise _translated(failed, links_are_missing=True) from failed
+        finally:
+            os.close(above)
 
     def _walk(self, parts: Sequence[str]) -> int:
         """A new descriptor of the folder at `parts`; the caller closes it."""
@@ -147,22 +159,3 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
-
-
-def _is_respelled(opened: int, parts: Sequence[str]) -> bool:
-    """Whether the file was reached although its real name is in another case, which macOS allows by default."""
-    if sys.platform != "darwin":
-        return False
-    import fcntl
-
-    real = fcntl.fcntl(opened, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0").decode("utf-8", "surrogateescape")
-    return differs_in_case(real.split("/")[-len(parts) :], parts)
-
-
-def differs_in_case(real: Sequence[str], asked: Sequence[str]) -> bool:
-    """Whether two paths are the same but for case. A hard link's other name is another name, not another case."""
-
-    def form(parts: Sequence[str]) -> str:
-        return unicodedata.normalize("NFC", "/".join(parts))
-
-    return form(real) != form(asked) and form(real).casefold() == form(asked).casefold()

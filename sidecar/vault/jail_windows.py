@@ -64,6 +64,8 @@ if sys.platform == "win32":
     import msvcrt
     from ctypes import wintypes
 
+    from sidecar.vault.folder_windows import WindowsFolder
+
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     _kernel.CreateFileW.restype = wintypes.HANDLE
     _kernel.CreateFileW.argtypes = [
@@ -162,6 +164,15 @@ if sys.platform == "win32":
                 raise _translated(failed) from failed
             finally:
                 _kernel.CloseHandle(folder)
+
+        def folder(self, parts: Sequence[str]) -> WindowsFolder:
+            """By a handle that keeps the folder where it is; what lies in it is opened as all files are."""
+            handle = self._hold(parts)
+
+            def open_file(name: str) -> int:
+                return self.open_file((*parts, name))
+
+            return WindowsFolder(verbatim(self._root, parts), open_file, lambda: _kernel.CloseHandle(handle))
 
         def close(self) -> None:
             """Nothing is held."""

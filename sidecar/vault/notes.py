@@ -104,9 +104,14 @@ def checksum_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
+def _encoding(data: bytes) -> tuple[bytes, str]:
+    """The byte order mark and what it stands for."""
+    return next((each for each in _BYTE_ORDER_MARKS if data.startswith(each[0])), (b"", "utf-8"))
+
+
 def decode(data: bytes) -> tuple[str, list[str]]:
     """The text without its byte order mark, and a warning if it is not all UTF-8."""
-    mark, encoding = next((each for each in _BYTE_ORDER_MARKS if data.startswith(each[0])), (b"", "utf-8"))
+    mark, encoding = _encoding(data)
     if encoding != "utf-8":
         return data[len(mark) :].decode(encoding, "replace"), [f"the file is {encoding[:6].upper()}, not UTF-8"]
     try:
@@ -114,6 +119,24 @@ def decode(data: bytes) -> tuple[str, list[str]]:
     except UnicodeDecodeError as bad:
         line = 1 + data.count(b"\n", 0, bad.start)
         return data[len(mark) :].decode(errors="replace"), [f"line {line}: bytes that are not UTF-8 are replaced"]
+
+
+def appended(data: bytes, text: str) -> bytes:
+    """A file with more text at its end, in its own encoding. What it held is unchanged.
+
+    If it does not end in a line end, one of its own kind comes in between.
+    """
+    old = decode(data)[0]
+    between = _own_line_end(old) if old and old[-1] not in "\n\r" else ""
+    return data + (between + text).encode(_encoding(data)[1])
+
+
+def _own_line_end(text: str) -> str:
+    """The kind of the last line end; `\\n` if there is none."""
+    at = max(text.rfind("\n"), text.rfind("\r"))
+    if at < 0:
+        return "\n"
+    return text[at - 1 : at + 1] if text[at - 1 : at + 1] == "\r\n" else text[at]
 
 
 def _line_ends(text: str, end: int) -> int:

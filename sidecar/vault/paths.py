@@ -66,7 +66,7 @@ class VaultPath:
         Raises:
             BadPath: the text is no path inside the vault, or not one of a note.
         """
-        if not _is_inside(raw) or any(is_hidden(part) for part in raw.split("/")):
+        if not is_inside(raw) or any(is_hidden(part) for part in raw.split("/")):
             raise BadPath(f"'{echo(raw)}' is not a path inside the vault; use one like 'Folder/Note.md'.")
         if not is_note_name(raw):
             raise BadPath(f"'{echo(raw)}' is not a note; notes end in .md.")
@@ -83,7 +83,7 @@ class VaultPath:
         if not raw:
             return cls("")
         text = raw.removesuffix("/")
-        if not _is_inside(text):
+        if not is_inside(text):
             raise BadPath(f"'{echo(raw)}' is not a folder inside the vault; use one like 'Projects'.")
         path = cls(text)
         if any(is_hidden(part) for part in path.parts):
@@ -150,17 +150,8 @@ def echo(text: str) -> str:
     return printable(cut)
 
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def _printable(character: str) -> str:
-    if unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp"):
-        return character
-    return _SHORT.get(character) or f"\\u{ord(character):04x}"
-
-
-def _is_inside(raw: str) -> bool:
-    """The read profile without its rules on dot names and suffixes."""
+def is_inside(raw: str) -> bool:
+    """The read profile without its rules on dot names and suffixes: whether a caller's text is a path in the vault."""
     if not raw.strip() or "\\" in raw or (raw[1:2] == ":" and raw[0].isascii() and raw[0].isalpha()):
         return False
     try:
@@ -173,3 +164,12 @@ def _is_inside(raw: str) -> bool:
     return len(parts) <= MAX_SEGMENTS and all(
         part not in ("", ".", "..") and len(part.encode()) <= MAX_SEGMENT_BYTES for part in parts
     )
+
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _printable(character: str) -> str:
+    if unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp"):
+        return character
+    return _SHORT.get(character) or f"\\u{ord(character):04x}"

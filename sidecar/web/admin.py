@@ -17,6 +17,7 @@ from sidecar.arguments import Query, Shape
 from sidecar.config import Owner
 from sidecar.errors import AlreadyServed
 from sidecar.web.admin_access import AccessActions, access_routes
+from sidecar.web.admin_notes import NotesActions, notes_routes
 from sidecar.web.answers import Facts, reply
 from sidecar.web.relays import Relays
 
@@ -45,6 +46,7 @@ class AdminActions:
     """Returns first and stops soon after, so that the answer arrives."""
     rebuild: Callable[[], Awaitable[Facts]]
     access: AccessActions
+    notes: NotesActions
     wait: Callable[[int, float], Awaitable[Facts]] = _at_once
     """Called with a generation and seconds; returns when the index is beyond the one or the others have passed."""
     hand_over: Callable[[Owner], Awaitable[Facts]] = _stay
@@ -89,6 +91,7 @@ class Admin:
             **access_routes(self._actions.access),
             "/admin/hand-over": ("POST", self._hand_over),
             "/admin/relay": ("GET", self._actions.relays.hold),
+            **notes_routes(self._actions.notes),
         }
 
     async def _status(self, request: web.BaseRequest) -> web.StreamResponse:

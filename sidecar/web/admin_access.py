@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from aiohttp import web
 from pydantic import Field
 
-from sidecar import arguments
 from sidecar.arguments import Shape
-from sidecar.web import answers, bodies
-from sidecar.web.answers import Facts, Refusal
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-_MAX_BODY_BYTES = 1 << 16
-_BODY_S = 10.0
-
-ShapeT = TypeVar("ShapeT", bound=Shape)
+from sidecar.web.admin_handlers import Handler, get, post
+from sidecar.web.answers import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +54,11 @@ class PinPort(Shape):
 def access_routes(actions: AccessActions) -> Mapping[str, tuple[str, Handler]]:
     """Path to (method, handler)."""
     return {
-        "/admin/token": ("GET", _get(actions.token)),
-        "/admin/tokens": ("GET", _get(actions.tokens)),
-        "/admin/token/rotate": ("POST", _post("/admin/token/rotate", Nothing, lambda _: actions.rotate())),
-        "/admin/token/add": ("POST", _post("/admin/token/add", AddToken, lambda a: actions.add(a.agent, a.org))),
-        "/admin/token/remove": ("POST", _post("/admin/token/remove", RemoveToken, lambda a: actions.remove(a.agent))),
-        "/admin/endpoint": ("GET", _get(actions.endpoint)),
-        "/admin/port": ("POST", _post("/admin/port", PinPort, lambda a: actions.pin(a.port))),
+        "/admin/token": ("GET", get(actions.token)),
+        "/admin/tokens": ("GET", get(actions.tokens)),
+        "/admin/token/rotate": ("POST", post("/admin/token/rotate", Nothing, lambda _: actions.rotate())),
+        "/admin/token/add": ("POST", post("/admin/token/add", AddToken, lambda a: actions.add(a.agent, a.org))),
+        "/admin/token/remove": ("POST", post("/admin/token/remove", RemoveToken, lambda a: actions.remove(a.agent))),
+        "/admin/endpoint": ("GET", get(actions.endpoint)),
+        "/admin/port": ("POST", post("/admin/port", PinPort, lambda a: actions.pin(a.port))),
     }
-
-
-def _get(action: Callable[[], Awaitable[Facts]]) -> Handler:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        return await answers.reply(action)
-
-    return answer
-
-
-def _post(path: str, shape: type[ShapeT], action: Callable[[ShapeT], Awaitable[Facts]]) -> Handler:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        given = await bodies.read_object(request, max_bytes=_MAX_BODY_BYTES, within_s=_BODY_S)
-        if isinstance(given, Refusal):
-            return answers.refuse(given)
-
-        async def act() -> Mapping[str, Any]:
-            return await action(arguments.check(shape, given, owner=path))
-
-        return await answers.reply(act)
-
-    return answer

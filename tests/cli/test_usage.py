@@ -31,6 +31,9 @@ LEAVES = [
     ["endpoint"],
     ["connect", "claude-code"],
     ["index", "rebuild"],
+    ["writes", "on"],
+    ["recover", "list"],
+    ["recover", "restore", "id"],
     ["stop"],
 ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,17 @@ def serve(scratch: Path, **env: str) -> Iterator[Guarded]:
     finally:
         assert daemon.process.poll() is None, daemon.stderr()
         assert daemon.stop() == 0
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Shows a figure on the terminal, also when the test passes."""
+
+    def show(line: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{line}\n")
+
+    return show
 
 
 @pytest.fixture(scope="session")

@@ -94,10 +94,17 @@ class Ground:
 
     def ask_admin(self, target: str) -> wire.Reply:
         """GET below /admin with the local key."""
+        path, _, query = target.partition("?")
+        return self._by_owner("GET", f"{path}?{quote(query, safe='=&')}", b"")
+
+    def order(self, target: str, **body: Any) -> wire.Reply:
+        """POST below /admin with the local key."""
+        return self._by_owner("POST", target, json.dumps(body).encode())
+
+    def _by_owner(self, method: str, target: str, body: bytes) -> wire.Reply:
         [key] = self.state.rglob("local.key")
         headers = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {key.read_text().strip()}"}
-        path, _, query = target.partition("?")
-        return wire.raw(self.port, wire.request("GET", f"/admin/{path}?{quote(query, safe='=&')}", headers))
+        return wire.raw(self.port, wire.request(method, f"/admin/{target}", headers, body))
 
     def settled(self) -> dict[str, Any]:
         """The status once nothing is queued."""

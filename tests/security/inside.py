@@ -14,18 +14,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sidecar.bridge import identity, private_files
-from sidecar.config import Config, HttpConfig, IndexConfig, Secret, ServeOptions
+from sidecar.config import Config, HttpConfig, IndexConfig, NotesConfig, Secret, ServeOptions
 from sidecar.daemon import open_daemon
 from tests.daemons import START_S, STOP_S, TOKEN_VARIABLE
 from tests.security.ground import Ground
 
 
 @contextmanager
-def served_here(base: Path, state: Path) -> Iterator[Ground]:
+def served_here(base: Path, state: Path, *, allow_writes: bool = False) -> Iterator[Ground]:
     """Serve `base / "vault"` once all of it is indexed; afterwards this process is as it was before."""
     token = secrets.token_urlsafe(40)
     options = ServeOptions(
-        config=Config(http=HttpConfig(bearer_token_env=TOKEN_VARIABLE), index=IndexConfig(rag=False)),
+        config=Config(
+            http=HttpConfig(bearer_token_env=TOKEN_VARIABLE),
+            index=IndexConfig(rag=False),
+            notes=NotesConfig(allow_writes=allow_writes),
+        ),
         vault=base / "vault",
         state_dir=state,
         instance=identity.new_instance(),

@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from sidecar.arguments import schema_of
 from sidecar.contract import Catalogue, Surface, Tool, composite, single
 from sidecar.errors import BadConfig
+from sidecar.services.core import Core
 from sidecar.surfaces import SURFACES
 
 HERE = Path(__file__).parent
 CATALOGUES = {"composite": composite(SURFACES), **{surface.name: single(surface) for surface in SURFACES}}
 
 
-def shape(catalogue: Catalogue) -> dict[str, Any]:
+def gates(*, writes: bool, rag: bool = True) -> Core:
+    """What the gates of the tools ask, and nothing else."""
+    return cast("Core", SimpleNamespace(rag=rag, switches=SimpleNamespace(allow_writes=writes)))
+
+
+EVERYTHING = gates(writes=True)
+
+
+def shape(catalogue: Catalogue, core: Core = EVERYTHING) -> dict[str, Any]:
     return {
         "instructions": catalogue.instructions,
         "tools": [
@@ -28,19 +38,25 @@ def shape(catalogue: Catalogue) -> dict[str, Any]:
                 "input": schema_of(tool.args),
                 "output": schema_of(tool.result) if tool.result else None,
             }
-            for surface in catalogue.surfaces
-            for tool in surface.tools
+            for tool in (offer.tool for offer in catalogue.offers(core))
         ],
     }
 
 
+@pytest.mark.parametrize("writes", [False, True], ids=["writes off", "writes on"])
 @pytest.mark.parametrize("name", CATALOGUES)
-def test_the_shape_is_the_golden_one(name: str) -> None:
-    golden = HERE / f"{name}.json"
-    text = json.dumps(shape(CATALOGUES[name]), indent=2, ensure_ascii=False) + "\n"
+def test_the_shape_is_the_golden_one(name: str, writes: bool) -> None:
+    golden = HERE / (f"{name}-writes.json" if writes else f"{name}.json")
+    text = json.dumps(shape(CATALOGUES[name], gates(writes=writes)), indent=2, ensure_ascii=False) + "\n"
     if os.environ.get("UPDATE_SHAPES"):
         golden.write_text(text)
     assert text == golden.read_text(), "a contract changed; UPDATE_SHAPES=1 writes the golden file anew"
+
+
+def test_a_gate_takes_its_own_tool_away_and_no_other() -> None:
+    names = {tool["name"] for tool in shape(composite(SURFACES))["tools"]}
+    for core, gated in ((gates(writes=False), "write_note"), (gates(writes=True, rag=False), "semantic_search")):
+        assert names - {tool["name"] for tool in shape(composite(SURFACES), core)["tools"]} == {gated}
 
 
 def test_the_composite_is_the_union_of_its_surfaces() -> None:

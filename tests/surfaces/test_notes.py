@@ -4,47 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from sidecar.arguments import check
-from sidecar.contract import Text, single
-from sidecar.errors import SidecarError
-from sidecar.index.corpus import Corpus
-from sidecar.services.core import Core
-from sidecar.services.reading import Reading
-from sidecar.services.searching import Searching
-from sidecar.surfaces.notes import SURFACE
-from tests.calls import call_by
-from tests.index.vaults import opened, until
-
-Call = Callable[..., object]
-
-
-class Tools:
-    """Calls tools as the protocol room does: checked arguments, then the handler."""
-
-    def __init__(self, corpus: Corpus, *, rag: bool = True) -> None:
-        self.corpus = corpus
-        self.core = Core(Reading(corpus, max_note_bytes=32 << 20), Searching(corpus), rag=rag)
-
-    async def answer(self, name: str, **arguments: object) -> Text:
-        offer = single(SURFACE).find(self.core, name)
-        assert offer is not None
-        args = check(offer.tool.args, arguments, owner=name, numbers=SURFACE.numbers)
-        result = await offer.tool.run(self.core, args, call_by())
-        assert isinstance(result, Text)
-        return result
-
-    async def text(self, name: str, **arguments: object) -> str:
-        return (await self.answer(name, **arguments)).text
-
-    async def refusal(self, name: str, **arguments: object) -> str:
-        with pytest.raises(SidecarError) as refused:
-            await self.answer(name, **arguments)
-        return str(refused.value)
+from tests.index.vaults import until
+from tests.surfaces.tools import Tools, open_tools
 
 
 @pytest.fixture
@@ -70,8 +36,8 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def tools(vault: Path, tmp_path: Path) -> AsyncIterator[Tools]:
-    async with opened(vault, tmp_path / "state") as corpus:
-        yield Tools(corpus)
+    async with open_tools(vault, tmp_path / "state") as tools:
+        yield tools
 
 
 # list_notes

@@ -15,8 +15,8 @@ import pytest
 from sidecar.errors import BadPath, NotFound, SidecarError, TooLarge, Unreadable
 from sidecar.vault.ignore import IgnoreRules
 from sidecar.vault.jail import FileStat, Found, Jail, Trouble, is_elsewhere
-from sidecar.vault.jail_posix import differs_in_case
 from sidecar.vault.paths import VaultPath
+from sidecar.vault.respelled import differs_in_case
 from tests.vault.conftest import CANARY, EVERYTHING, Ground, read, shows, walked
 from tests.vault.test_paths import NO_NOTES, NO_PATH, REFUSED
 

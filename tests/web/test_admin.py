@@ -28,6 +28,8 @@ ROUTES = [
     ("POST", "/admin/token/remove", b'{"agent": "bob"}'),
     ("GET", "/admin/endpoint", b""),
     ("POST", "/admin/port", b'{"port": 25000}'),
+    ("POST", "/admin/settings", b'{"allow_writes": true}'),
+    ("POST", "/admin/restore", b'{"id": "20261130-111200-000001"}'),
 ]
 
 
@@ -102,6 +104,9 @@ def test_status_can_wait_for_a_newer_generation(lab: Running) -> None:
         ("/admin/token/add", b'{"agent": "bob", "org": "home"}', ("add", "bob", "home")),
         ("/admin/token/remove", b'{"agent": "bob"}', ("remove", "bob")),
         ("/admin/port", b'{"port": 0}', ("pin", 0)),
+        ("/admin/settings", b'{"allow_writes": true}', ("allow_writes", True)),
+        ("/admin/settings", b'{"allow_writes": false}', ("allow_writes", False)),
+        ("/admin/restore", b'{"id": "111200-000001"}', ("restore", "111200-000001")),
     ],
 )
 def test_a_change_is_passed_on(lab: Running, target: str, body: bytes, expected: tuple[Any, ...]) -> None:
@@ -119,6 +124,15 @@ def test_a_change_is_passed_on(lab: Running, target: str, body: bytes, expected:
         ("/admin/token/add", b'{"agent": 5}', 400, "agent: must be text."),
         ("/admin/port", b'{"port": "80"}', 400, "port: must be a whole number from 0 to 65,535."),
         ("/admin/port", b'{"port": -1}', 400, "port: must be a whole number from 0 to 65,535."),
+        ("/admin/settings", b"", 400, "allow_writes: is required."),
+        ("/admin/settings", b'{"allow_writes": 1}', 400, "allow_writes: must be true or false."),
+        (
+            "/admin/settings",
+            b'{"port": 1}',
+            400,
+            "allow_writes: is required.\nport: is not an argument of /admin/settings.",
+        ),
+        ("/admin/restore", b'{"id": ""}', 400, "id: is required."),
         ("/admin/port", b"[1]", 400, "The request is not well-formed HTTP for this server."),
         ("/admin/port", b"{", 400, "The request is not well-formed HTTP for this server."),
         ("/admin/port", b"[" * 10_000, 400, "The request is not well-formed HTTP for this server."),

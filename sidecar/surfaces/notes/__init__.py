@@ -1,8 +1,8 @@
 """Surface `notes`: the live vault as text tools."""
 
 from sidecar.contract import Surface, Tool
-from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch
-from sidecar.surfaces.notes.tools import list_notes, read_note, search_notes, semantic_search
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch, WriteNote
+from sidecar.surfaces.notes.tools import list_notes, read_note, search_notes, semantic_search, write_note
 
 SURFACE = Surface(
     name="notes",
@@ -39,6 +39,16 @@ SURFACE = Surface(
             None,
             semantic_search,
             offered=lambda core: core.rag,
+        ),
+        Tool(
+            "write_note",
+            "Create a note, replace its text, or add to its end. To change a note, read it first and pass its checksum"
+            " as expected.",
+            WriteNote,
+            None,
+            write_note,
+            read_only=False,
+            offered=lambda core: core.switches.allow_writes,
         ),
     ),
     numbers="clamp",

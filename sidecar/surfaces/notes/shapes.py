@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -36,3 +36,21 @@ class SemanticSearch(Shape):
 
     query: Query = Field(description="A question or a topic, in any language.")
     top_k: int = Field(8, ge=1, le=25, description="How many passages at most.")
+
+
+class WriteNote(Shape):
+    """write_note"""
+
+    path: Annotated[str, Field(min_length=1, description="Path of the note in the vault, like 'Folder/Note.md'.")]
+    content: str = Field(description="The text, at most 2 MiB; written exactly as given.")
+    mode: Literal["create", "overwrite", "append"] = Field(
+        "create",
+        description="create: a new note. overwrite: replace the whole note. append: add at its end.",
+    )
+    expected: str = Field(
+        "",
+        description=(
+            "For overwrite and append: the checksum that the note must have now, as read_note gave it."
+            " If the note has changed since, nothing is written."
+        ),
+    )

@@ -6,7 +6,7 @@ from sidecar.contract import Call, Text
 from sidecar.index.indexer import Progress
 from sidecar.services.core import Core
 from sidecar.services.reading import Page
-from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch
+from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch, WriteNote
 from sidecar.vault.paths import printable
 
 MOST_CHARS = 100_000
@@ -83,6 +83,24 @@ async def semantic_search(core: Core, args: SemanticSearch, call: Call) -> Text:
     if answer.mode == "keyword":
         lines.append("[Keywords only: the vector index is not available.]")
     return Text("\n".join(lines))
+
+
+async def write_note(core: Core, args: WriteNote, call: Call) -> Text:
+    """Create, replace or extend a note."""
+    outcome = await core.writing.write(args.path, args.content, args.mode, args.expected)
+    name, length = f"'{printable(outcome.path)}'", _characters(outcome.characters)
+    if outcome.done == "append":
+        added = _characters(len(args.content))
+        return Text(f"Appended {added} to {name} (now {outcome.characters:,}, checksum {outcome.checksum}).")
+    said = "Created" if outcome.done == "create" else "Replaced"
+    text = f"{said} {name} ({length}, checksum {outcome.checksum})."
+    if outcome.old_is_kept:
+        text += " The old text is kept; see 'vault-sidecar recover'."
+    return Text(text)
+
+
+def _characters(count: int) -> str:
+    return "1 character" if count == 1 else f"{count:,} characters"
 
 
 def _echo(query: str) -> str:
