@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from sidecar.errors import BadConfig
@@ -51,6 +52,64 @@ def _origin(value: str) -> str:
     return value
 
 
+_BUILT_IN = ("auto", "e5", "use", "hash", "openai")
+_FROM_A_HUB = ("fastembed", "sentence-transformers")
+
+
+def _embedder(name: str) -> str:
+    kind, _, model = name.partition(":")
+    # a model's name never leads out of the models folder
+    is_model = re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", model)
+    if name in _BUILT_IN or (kind in _FROM_A_HUB and is_model):
+        return name
+    raise ValueError(f"must be one of {', '.join([*_BUILT_IN, *(f'{hub}:MODEL' for hub in _FROM_A_HUB)])}")
+
+
+def _host(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+", value):
+        raise ValueError("must be the name or the address of a computer, without 'http://' and port")
+    return value
+
+
+def _server_port(value: int) -> int:
+    if not 1 <= value <= 65535:
+        raise ValueError("must be a port from 1 to 65535")
+    return value
+
+
+def _filled(value: str) -> str:
+    if not value or not value.isprintable():
+        raise ValueError("must be a name, not an empty text")
+    return value
+
+
+def _header_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
+        raise ValueError("must have names of HTTP headers as its keys")
+    return value
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", value.get_secret_value()):
+        raise ValueError("must have values of visible ASCII characters, and of blanks between them")
+    return value
+
+
+def _base_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        parts, fits = urlsplit(""), False
+    if not fits or parts.username is not None or parts.query or parts.fragment or not value.isprintable():
+        raise ValueError("must be a URL such as 'http://127.0.0.1:11434/v1', without a name, a password and a '?'")
+    return value.rstrip("/")
+
+
+_ELSEWHERE = frozenset({"vectors", "openai"})
+"""Sections that name other computers: whoever misplaces `host` must not be led to them."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -73,7 +132,6 @@ class SurfacesConfig(_Section):
     """None: all there are."""
 
 
-EmbedderName = Literal["auto", "e5", "use", "hash"]
 FusionName = Literal["weighted", "rrf"]
 
 
@@ -82,9 +140,37 @@ class IndexConfig(_Section):
 
     rag: bool = True
     """Search by meaning as well. Off: no vectors are made, and `semantic_search` is not offered."""
-    embedder: EmbedderName = "auto"
+    embedder: Annotated[str, AfterValidator(_embedder)] = "auto"
+    embedder_network: bool = False
+    """Let the embedder make connections to other computers."""
     fusion: FusionName = "weighted"
     max_note_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+
+
+class VectorsConfig(_Section):
+    """Where the vectors are kept. What is None is the backend's own default."""
+
+    backend: Literal["embedded", "http", "cloud"] = "embedded"
+    host: Annotated[str, AfterValidator(_host)] | None = None
+    port: Annotated[int, AfterValidator(_server_port)] | None = None
+    ssl: bool | None = None
+    headers: dict[
+        Annotated[str, AfterValidator(_header_name)], Annotated[SecretStr, AfterValidator(_header_value)]
+    ] = {}
+    """Sent with each request."""
+    tenant: Annotated[str, AfterValidator(_filled)] | None = None
+    database: Annotated[str, AfterValidator(_filled)] | None = None
+
+
+class OpenaiConfig(_Section):
+    """The service that the embedder `openai` asks."""
+
+    base_url: Annotated[str, AfterValidator(_base_url)] = "http://127.0.0.1:11434/v1"
+    model: Annotated[str, AfterValidator(_filled)] | None = None
+    key_env: Annotated[str, AfterValidator(_variable)] | None = None
+    """Name of the environment variable that holds the key; None: the service wants none."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
 
 
 class NotesConfig(_Section):
@@ -110,11 +196,13 @@ class LogConfig(_Section):
 
 
 class Config(_Section):
-    """All settings, checked. Holds no secret: the token is named by its variable only."""
+    """All settings, checked. `repr` shows no secret: keys are named by their variables, headers by stars."""
 
     http: HttpConfig = HttpConfig()
     surfaces: SurfacesConfig = SurfacesConfig()
     index: IndexConfig = IndexConfig()
+    vectors: VectorsConfig = VectorsConfig()
+    openai: OpenaiConfig = OpenaiConfig()
     notes: NotesConfig = NotesConfig()
     agents: AgentsConfig = AgentsConfig()
     log: LogConfig = LogConfig()
@@ -185,7 +273,8 @@ def load(sources: Iterable[Source], *, surfaces: Collection[str] | None = None) 
 
 
 def from_environment(environ: Mapping[str, str], *, tokens: Collection[str] = ()) -> Source:
-    """The settings among environment variables `VAULT_SIDECAR_<SECTION>_<KEY>`; lists are comma-separated.
+    """The settings among environment variables `VAULT_SIDECAR_<SECTION>_<KEY>`; lists are comma-separated, and so are
+    headers, each as `Name: value`.
 
     A variable with our prefix that begins with a section name must be known.
     One that doesn't isn't ours to judge (`VAULT_SIDECAR_VAULT`, `VAULT_SIDECAR_STATE`),
@@ -230,6 +319,9 @@ def _from_text(section: str, key: str, text: str) -> Any:
     stripped = text.strip()
     if list in kinds:
         return [part.strip() for part in text.split(",") if part.strip()]
+    if dict in kinds:
+        pairs = [part.partition(":") for part in text.split(",") if part.strip()]
+        return {name.strip(): value.strip() for name, _, value in pairs}
     if bool in kinds and stripped.lower() in ("true", "false"):
         return stripped.lower() == "true"
     if int in kinds and re.fullmatch(r"[0-9]{1,9}", stripped):
@@ -241,7 +333,7 @@ def _plain_types(annotation: Any) -> Iterable[Any]:
     """The members of a union, without what `Annotated` adds."""
     if get_origin(annotation) is Annotated:
         yield from _plain_types(get_args(annotation)[0])
-    elif get_origin(annotation) not in (None, list, Literal):
+    elif get_origin(annotation) not in (None, list, dict, Literal):
         for member in get_args(annotation):
             yield from _plain_types(member)
     else:
@@ -293,7 +385,7 @@ def _nearest_section(section: str) -> tuple[str, str] | None:
 
 def _nearest_setting(section: str, key: str) -> tuple[str, str] | None:
     """The known setting most like an unknown one: of the same section, else one that only sits in the wrong section."""
-    everywhere = [pair for name in Config.model_fields for pair in _settings(name)]
+    everywhere = [pair for name in Config.model_fields if name not in _ELSEWHERE for pair in _settings(name)]
     for known, cutoff in ((_settings(section), 0.6), (everywhere, 0.75)):
         by_key = {pair[1]: pair for pair in known}
         close = difflib.get_close_matches(key, by_key, n=1, cutoff=cutoff)
@@ -312,6 +404,8 @@ def _wanted(section: str, key: str, error: ErrorDetails) -> str:
     kinds: Sequence[Any] = list(_plain_types(known.annotation))
     if any(get_origin(kind) is list for kind in kinds):
         return "must be a list of texts"
+    if any(get_origin(kind) is dict for kind in kinds):
+        return "must be a table of texts"
     for kind in kinds:
         if get_origin(kind) is Literal:
             return "must be one of " + ", ".join(get_args(kind))

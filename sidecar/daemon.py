@@ -30,7 +30,8 @@ from sidecar.config import Owner, ServeOptions
 from sidecar.contract import Catalogue, Surface, composite, single
 from sidecar.errors import AlreadyServed
 from sidecar.index.indexer import Progress
-from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
+from sidecar.index.opening import CorpusOptions, open_corpus
+from sidecar.index.vector_options import from_settings
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
@@ -154,11 +155,8 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 def _corpus_options(options: ServeOptions, max_note_bytes: int) -> CorpusOptions:
-    config = options.config
-    vectors = None
-    if config.index.rag:
-        vectors = VectorOptions(config.index.embedder, options.models_dir, options.environment, config.index.fusion)
-    return CorpusOptions(max_note_bytes, config.notes.other_devices, vectors)
+    vectors = from_settings(options.config, options.models_dir, options.environment)
+    return CorpusOptions(max_note_bytes, options.config.notes.other_devices, vectors)
 
 
 def _tokens(options: ServeOptions) -> tuple[str, TokenBook]:

@@ -44,9 +44,13 @@ def run(args: Namespace) -> int:
 
         from sidecar.config import Secret, ServeOptions
         from sidecar.daemon import run_daemon
+        from sidecar.index.vector_options import secret_variables
 
         screen = Screen(sys.stderr)
         log.set_up(screen, config.log.level, [token] if token else [])
+        environment = dict(os.environ)
+        for name in secret_variables(config):  # who needs one gets it handed over; no other process inherits it
+            os.environ.pop(name, None)
         options = ServeOptions(
             config,
             vault,
@@ -56,7 +60,7 @@ def run(args: Namespace) -> int:
             owner=owner,
             linger_s=args.auto,
             models_dir=where.models_dir(place),
-            environment=dict(os.environ),
+            environment=environment,
             injected_token=Secret(token) if token else None,
         )
 

@@ -25,6 +25,7 @@ _LOG_BYTES: Final = 1 << 18
 _PASSED_ON: Final = frozenset(
     {
         *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "HF_HOME"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # certificates of those who sign for a server of one's own
         *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
         *("TEMP", "TMP", "SYSTEMROOT", "WINDIR", "USERPROFILE", "APPDATA", "LOCALAPPDATA"),
     }

@@ -24,11 +24,12 @@ from sidecar.index.look import Looker
 from sidecar.index.manifest_reader import Counts, ManifestReader
 from sidecar.index.near import near, near_among
 from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for, keyword_leg
+from sidecar.index.succession import Succession
 from sidecar.index.vectors import Vectors
-from sidecar.index.wire import Float16, Int64
+from sidecar.index.wire import Backend, Float16, Int64
 from sidecar.tasks import Lane, keep_running
 from sidecar.vault.jail import Jail, Kind, NoteFile
-from sidecar.vault.paths import VaultPath
+from sidecar.vault.paths import VaultPath, printable
 from sidecar.vault.watch import Watcher
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,14 @@ class Meaning:
 
     vectors: Vectors
     feed: VectorFeed
+    succession: Succession
     method: Method
+    backend: Backend
+
+    @property
+    def asked(self) -> Vectors:
+        """Who answers queries now."""
+        return self.succession.asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,8 @@ class Status:
     vectors: str
     """State of the vector index, with the reason if it is not ready."""
     embedder: str | None
+    backend: Backend | None
+    """None while search by meaning is switched off."""
     problem: str | None
 
 
@@ -222,8 +232,8 @@ class Corpus:
             return VectorsAway("The vector index is switched off ([index] rag).")
         try:
             if among is None:
-                return await near(self._meaning.vectors, query, depth)
-            return await near_among(self._meaning.vectors, query, depth, among, self._cached)
+                return await near(self._meaning.asked, query, depth)
+            return await near_among(self._meaning.asked, query, depth, among, self._cached)
         except VectorsAway as away:
             return away
 
@@ -302,13 +312,16 @@ class Corpus:
             watching=watching,
             vectors=self._vectors_in_words(),
             embedder=self._meaning.vectors.embedder_id if self._meaning else None,
-            problem=indexer.problem,
+            backend=self._meaning.backend if self._meaning else None,
+            problem=indexer.problem or _aside_in_words(reader.aside()),
         )
 
     def _vectors_in_words(self) -> str:
         if self._meaning is None:
             return "off"
-        vectors = self._meaning.vectors
+        vectors, asked = self._meaning.vectors, self._meaning.asked
+        if vectors.state == "ready" and asked is not vectors:
+            return f"ready: {asked.embedder_id} answers until all vectors by {vectors.embedder_id} are made"
         return f"{vectors.state}: {vectors.reason}" if vectors.reason else vectors.state
 
     def _reader(self) -> ManifestReader:
@@ -330,9 +343,11 @@ class Corpus:
                 tasks.create_task(self._load_texts())
                 if self._meaning is not None:
                     tasks.create_task(keep_running("the vector feed", self._meaning.feed.run))
+                    tasks.create_task(keep_running("the embedder before", self._meaning.succession.run))
         finally:
             if self._meaning is not None:
                 await self._meaning.feed.close()
+                await self._meaning.succession.close()
             await self._indexer.close()
             await self._query.close()
             await self._reading.close()
@@ -345,3 +360,13 @@ class Corpus:
     async def _load_texts(self) -> None:
         await self._query.run(lambda: self._live.load_texts(self._reader()))
         self._texts_ready.set()
+
+
+def _aside_in_words(paths: Sequence[str]) -> str | None:
+    if not paths:
+        return None
+    passages = "a passage" if len(paths) == 1 else f"{len(paths)} passages, one of them"
+    return (
+        f"The embedder ends its process at {passages} of {printable(paths[0])}."
+        " What it can't take is found by its words only."
+    )

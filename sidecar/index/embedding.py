@@ -11,20 +11,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from sidecar.errors import VectorsAway
-from sidecar.index.manifest import Applied, Manifest
-from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.careful import Careful
+from sidecar.index.manifest import Applied
+from sidecar.index.manifest_reader import ManifestReader, ToEmbed
+from sidecar.index.succession import Succession
 from sidecar.index.vectors import Vectors
+from sidecar.index.writer import Writer
 from sidecar.tasks import Lane
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _SAVED_TEXTS = 16
 """Texts of saves embedded together: a note or two."""
@@ -43,24 +43,13 @@ class Embedded(NamedTuple):
     vector: bytes
 
 
-class Writer(Protocol):
-    """Runs changes of the manifest where all of them run."""
-
-    @property
-    def is_filling(self) -> bool:
-        """Keyword backfill goes on; it gets the processor first, so that every note is found by its words soon."""
-        ...
-
-    async def write(self, change: Callable[[Manifest], T]) -> T:
-        """Do one change and publish the new generation."""
-        ...
-
-
 class VectorFeed:
     """Owns the queue of chunks without a vector. `run` is its one task."""
 
-    def __init__(self, vectors: Vectors, writer: Writer, reader: ManifestReader) -> None:
+    def __init__(self, vectors: Vectors, succession: Succession, writer: Writer, reader: ManifestReader) -> None:
         self._vectors = vectors
+        self._careful = Careful(vectors)
+        self._succession = succession
         self._writer = writer
         self._reader = reader
         self._lane = Lane("vectors")
@@ -90,6 +79,7 @@ class VectorFeed:
             for queue in (self._saved, self._firsts, self._rest):
                 queue.pop(chunk_id, None)
         self._gone.update(applied.removed_chunks)
+        self._succession.removed(len(applied.removed_chunks))
         self._save.set()
         self._fill.set()
 
@@ -123,7 +113,7 @@ class VectorFeed:
         an id out again, and the vector would be that of another text.
         """
         embedder = self._embedder()
-        await self._writer.write(lambda manifest: manifest.use_embedder(embedder))
+        await self._succession.begun(embedder)
         self._gone.clear()
         stored = set((await self._vectors.ids()).tolist())
         ready = await self._lane.run(self._reader.ready_ids)
@@ -167,6 +157,9 @@ class VectorFeed:
                     storing = tasks.create_task(self._store(taken, urgent=False))
                 else:
                     self._fill.clear()
+                    if not (queue or self._writer.is_filling):
+                        await storing
+                        await self._succession.completed(self._embedder())
                     await self._fill.wait()
 
     async def _take(self, queue: dict[int, None], most: int, *, urgent: bool) -> list[Embedded]:
@@ -180,8 +173,9 @@ class VectorFeed:
         rows = await self._lane.run(self._reader.to_embed, chunk_ids, embedder)
         vectors = {row.text_hash: row.vector for row in rows if row.vector is not None}
         if not vectors and rows:
-            vectors = await self._made({row.text_hash: row.text for row in rows[:most]}, urgent=urgent)
+            vectors = await self._careful.made({row.text_hash: row.text for row in rows[:most]}, urgent=urgent)
             await self._writer.write(lambda manifest: manifest.keep_vectors(embedder, vectors))
+            await self._tell_aside([row for row in rows if self._careful.is_aside(row.text_hash)])
         taken = [Embedded(row.chunk_id, vectors[row.text_hash]) for row in rows if row.text_hash in vectors]
         left = {row.chunk_id for row in rows}.difference(chunk.chunk_id for chunk in taken)
         for chunk_id in left.symmetric_difference(chunk_ids):
@@ -200,10 +194,8 @@ class VectorFeed:
             self._gone.update(dead)
             self._save.set()
 
-    async def _made(self, texts: dict[bytes, str], *, urgent: bool) -> dict[bytes, bytes]:
-        """Vectors (float16 bytes) of new texts, by their hashes."""
-        hashes, wanted = list(texts), list(texts.values())
-        middle = (len(wanted) + 1) // 2
-        halves = [half for half in (wanted[:middle], wanted[middle:]) if half]
-        made = await asyncio.gather(*(self._vectors.embed(half, urgent=urgent) for half in halves))
-        return dict(zip(hashes, (vector.tobytes() for vector in np.concatenate(made)), strict=True))
+    async def _tell_aside(self, rows: list[ToEmbed]) -> None:
+        """Chunks whose text ended the worker again and again are found by their words only."""
+        if rows:
+            logger.warning("the worker ended with the same text in hand each time; it is found by its words only")
+            await self._writer.write(lambda manifest: manifest.set_aside([row.chunk_id for row in rows]))

@@ -262,12 +262,48 @@ class Manifest:
             added.append((cursor.lastrowid or 0, piece))
         return dropped, added
 
-    def use_embedder(self, embedder: str) -> None:
-        """Vectors by this embedder count from now on; with another one than before, all chunks wait for theirs."""
-        if self._meta("embedder") != embedder:
+    def use_embedder(self, embedder: str) -> str | None:
+        """Vectors by this embedder count from now on; with another one than before, all chunks wait for theirs.
+
+        Returns the last embedder whose vectors were complete.
+        """
+        before = self._meta("embedder")
+        if before != embedder:
+            former = [*self.former_embedders(), *([before] if before else [])]
             with self._db:
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (embedder,))
+                self._keep_former([one for one in former if one != embedder])
+                self._db.execute("DELETE FROM meta WHERE key = 'aside'")
                 self._db.execute("UPDATE chunks SET state = 'pending' WHERE text <> ''")
+        return self._meta("complete_embedder")
+
+    def former_embedders(self) -> list[str]:
+        """Embedders before the present one whose stores may still be there."""
+        return json.loads(self._meta("former_embedders") or "[]")
+
+    def _keep_former(self, embedders: Sequence[str]) -> None:
+        kept = json.dumps(list(dict.fromkeys(embedders)))
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('former_embedders', ?)", (kept,))
+
+    def embedder_complete(self, embedder: str) -> None:
+        """Every chunk has its vector by this embedder, and the stores of those before are gone."""
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('complete_embedder', ?)", (embedder,))
+            self._keep_former([])
+
+    def forget_vectors(self, useless: Sequence[tuple[bytes, str]], last_chunk: int) -> None:
+        """Drop cached vectors by (text hash, embedder), but for texts of chunks that are newer than `last_chunk`."""
+        newer = {row[0] for row in self._db.execute("SELECT text_hash FROM chunks WHERE chunk_id > ?", (last_chunk,))}
+        with self._db:
+            self._db.executemany(
+                "DELETE FROM vectors WHERE text_hash = ? AND embedder = ?",
+                [row for row in useless if row[0] not in newer],
+            )
+
+    def set_aside(self, chunk_ids: Sequence[int]) -> None:
+        """The present embedder can't take the texts of these chunks: they have zeros for a vector."""
+        aside: list[int] = json.loads(self._meta("aside") or "[]")
+        self.set_meta("aside", json.dumps(sorted({*aside, *chunk_ids})))
 
     def keep_vectors(self, embedder: str, vectors: Mapping[bytes, bytes]) -> None:
         """Cache vectors (float16 bytes) by text hash."""

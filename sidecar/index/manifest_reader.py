@@ -206,6 +206,24 @@ class ManifestReader:
                 found.append(ToEmbed(chunk_id, text_hash, Chunk(ordinal, breadcrumb, text, 1).full, vector))
         return found
 
+    def useless_vectors(self, embedder: str, start: bytes, most: int) -> tuple[int, list[tuple[bytes, str]]]:
+        """The highest chunk id, and (text hash, embedder) of cached vectors from `start` on that are by another
+        embedder or of a text in no chunk. Goes through all chunks."""
+        with self._db:  # both answers are of one moment
+            self._db.execute("BEGIN")
+            last = self._db.execute("SELECT coalesce(max(chunk_id), 0) FROM chunks").fetchone()[0]
+            rows = self._db.execute(
+                "SELECT text_hash, embedder FROM vectors WHERE text_hash >= ?"
+                " AND (embedder <> ? OR text_hash NOT IN (SELECT text_hash FROM chunks)) ORDER BY text_hash LIMIT ?",
+                (start, embedder, most),
+            ).fetchall()
+        return last, rows
+
+    def aside(self) -> list[str]:
+        """The note of each chunk that the embedder can't take, by path."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'aside'").fetchone()
+        return sorted(chunk.path for chunk in self.chunk_rows(json.loads(row[0])).values()) if row else []
+
     def embeddable_texts(self, path: str) -> list[str]:
         """What of a note an embedder would get, in order; chunks that only keywords can find have no text."""
         query = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
-from sidecar.index.embed.facts import FACTS, Name
+from sidecar.index.embed.facts import facts_of
 from sidecar.index.search import VectorLeg
 from sidecar.index.vectors import Vectors
 from sidecar.index.wire import Array, Float16, Float32, Int64
@@ -56,5 +56,4 @@ def nearest(vector: Float32, ids: Int64, vectors: Array, depth: int) -> tuple[In
 
 
 def _leg(vectors: Vectors, ids: Int64, cosines: Float32) -> VectorLeg:
-    name = cast("Name", (vectors.embedder_id or "").partition("@")[0])
-    return VectorLeg(list(zip(ids.tolist(), cosines.tolist(), strict=True)), FACTS[name])
+    return VectorLeg(list(zip(ids.tolist(), cosines.tolist(), strict=True)), facts_of(vectors.embedder_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ import numpy as np
 from sidecar.index.backfill import Backfill
 from sidecar.index.corpus import Corpus, Meaning
 from sidecar.index.embedding import VectorFeed
-from sidecar.index.fuse import Method
 from sidecar.index.indexer import Indexer, Phase, Progress
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.live import LiveIndex
@@ -22,25 +21,17 @@ from sidecar.index.look import Looker
 from sidecar.index.manifest import Applied, Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.preparers import Preparers
+from sidecar.index.server_names import collection_of
+from sidecar.index.succession import Succession
 from sidecar.index.tokens import Tokenizer
+from sidecar.index.vector_options import VectorOptions
 from sidecar.index.vectors import Vectors
-from sidecar.index.wire import Array, Int64, Server
+from sidecar.index.wire import Array, Int64
 from sidecar.tasks import Lane
 from sidecar.vault.jail import Jail
 from sidecar.vault.watch import Watcher
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class VectorOptions:
-    """How a corpus gets its vectors."""
-
-    embedder: str
-    models_dir: Path
-    environment: Mapping[str, str]
-    method: Method = "weighted"
-    server: Server | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +82,7 @@ async def open_corpus(
         is_new = not await files.run(reader.chunk_ids)
         indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks)
         if options.vectors is not None:
-            known, fed = await files.run(ManifestReader, path), await files.run(ManifestReader, path)
-            stack.push_async_callback(files.run, known.close)
-            meaning = await _meaning(stack, state_dir, options.vectors, indexer, known, fed, held=is_new)
+            meaning = await _meaning(stack, files, path, options.vectors, indexer, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
         try:
@@ -109,15 +98,11 @@ async def open_corpus(
 
 
 async def _meaning(
-    stack: AsyncExitStack,
-    state_dir: Path,
-    options: VectorOptions,
-    indexer: Indexer,
-    known: ManifestReader,
-    reader: ManifestReader,
-    *,
-    held: bool,
+    stack: AsyncExitStack, files: Lane, manifest: Path, options: VectorOptions, indexer: Indexer, *, held: bool
 ) -> Meaning:
+    known, fed, sought = [await files.run(ManifestReader, manifest) for _ in range(3)]
+    stack.push_async_callback(files.run, known.close)
+    collection = await files.run(collection_of, manifest.parent) if options.server else ""
     asking = Lane("known vectors")
     stack.push_async_callback(asking.close)
 
@@ -131,16 +116,26 @@ async def _meaning(
     async def known_vectors(embedder: str, ids: Int64) -> tuple[Int64, Array]:
         return await asking.run(cached, embedder, ids)
 
-    vectors = Vectors(
-        state_dir / "chroma",
-        options.embedder,
-        options.models_dir,
-        known_vectors=known_vectors,
-        on_ready=lambda: feed.worker_is_up(),
-        environment=options.environment,
-        server=options.server,
-        held=held,
-    )
-    feed = VectorFeed(vectors, indexer, reader)
+    def vectors_by(
+        embedder: str, expected_id: str | None, on_ready: Callable[[], None], *, held: bool = False
+    ) -> Vectors:
+        return Vectors(
+            manifest.parent / "chroma",
+            embedder,
+            options.models_dir,
+            known_vectors=known_vectors,
+            on_ready=on_ready,
+            environment=options.environment,
+            options=options.embedder_options,
+            expected_id=expected_id,
+            server=options.server,
+            collection=collection,
+            factory=options.factory,
+            held=held,
+        )
+
+    vectors = vectors_by(options.embedder, None, lambda: feed.worker_is_up(), held=held)
+    succession = Succession(vectors, lambda name, its_id: vectors_by(name, its_id, lambda: None), indexer, sought)
+    feed = VectorFeed(vectors, succession, indexer, fed)
     await stack.enter_async_context(vectors)
-    return Meaning(vectors, feed, options.method)
+    return Meaning(vectors, feed, succession, options.method, options.backend)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,15 +17,13 @@ import chromadb
 import numpy as np
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
+from chromadb.errors import NotFoundError
 
+from sidecar.index.store_folder import StoreFailed
 from sidecar.index.wire import Array, Float32, Int64, Server
 
 _SAMPLE_PLACES = 10
 _SELF = 0.999  # cosine of a vector with itself, after rounding; several chunks may have the same text
-
-
-class StoreFailed(Exception):
-    """Chroma could not do it. Its own words are the cause; they may hold paths of this computer."""
 
 
 def client(place: Path | Server) -> ClientAPI:
@@ -35,17 +33,19 @@ def client(place: Path | Server) -> ClientAPI:
     if isinstance(place, Path):
         return chromadb.PersistentClient(place, settings)
     if place.kind == "cloud":
+        named = {"cloud_host": place.host, "cloud_port": place.port, "enable_ssl": place.ssl}
         return chromadb.CloudClient(
-            tenant=place.tenant, database=place.database, api_key=place.api_key, settings=settings
+            tenant=place.tenant, database=place.database, api_key=place.api_key, settings=settings, **_given(named)
         )
+    named = {"port": place.port, "ssl": place.ssl, "tenant": place.tenant, "database": place.database}
+    # not the library's own default: that name may stand for another address than the one it listens on
     return chromadb.HttpClient(
-        host=place.host,
-        port=place.port,
-        ssl=place.ssl,
-        headers=place.headers,
-        settings=settings,
-        **{key: value for key, value in (("tenant", place.tenant), ("database", place.database)) if value is not None},
+        host=place.host or "127.0.0.1", headers=dict(place.headers), settings=settings, **_given(named)
     )
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class Store:
@@ -59,8 +59,9 @@ class Store:
         """Open the collection, make it when it is missing. `anew`: drop what it holds; for servers."""
         with _translated():
             self._client = client(place)
-            if anew and any(collection.name == name for collection in self._client.list_collections()):
-                self._client.delete_collection(name)
+        if anew:
+            self.drop(name)
+        with _translated():
             # only the space is given: all else is Chroma's default, which is what was measured
             self._collection = self._client.get_or_create_collection(
                 name, embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
@@ -124,6 +125,11 @@ class Store:
             for chunk_id, (near, cosines) in zip(ids.tolist(), found, strict=True)
         )
 
+    def drop(self, name: str) -> None:
+        """Delete another collection; nothing happens when there is none."""
+        with _translated(), suppress(NotFoundError):
+            self._client.delete_collection(name)
+
     def close(self) -> None:
         """Let go of the files."""
         with _translated():
@@ -134,6 +140,17 @@ def _named(ids: Int64) -> list[str]:
     return [str(chunk_id) for chunk_id in ids.tolist()]
 
 
+def _in_a_word(failed: BaseException) -> str:
+    """The kind of a failure; Chroma's client has its own around those of its connection to a server."""
+    inner: BaseException | None = failed
+    while inner is not None:
+        status = getattr(getattr(inner, "response", None), "status_code", None)
+        if status or type(inner).__module__.startswith("httpx"):
+            return f"HTTP {status}" if status else type(inner).__name__
+        inner = inner.__cause__ or inner.__context__
+    return type(failed).__name__
+
+
 @contextmanager
 def _translated() -> Generator[None]:
     try:
@@ -141,7 +158,7 @@ def _translated() -> Generator[None]:
     except StoreFailed:
         raise
     except Exception as failed:  # Chroma lets through what its parts raise: its own, pydantic's, httpx's, sqlite's
-        raise StoreFailed(type(failed).__name__) from failed
+        raise StoreFailed(_in_a_word(failed)) from failed
     except BaseException as panic:
         if type(panic).__name__ != "PanicException":  # how Rust's panics arrive; not meant to be caught, but we report
             raise

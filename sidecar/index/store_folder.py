@@ -36,6 +36,10 @@ _LAYOUT: Final = 1
 _GRACE_S: Final = 1.0  # the worker of a daemon that was killed needs a moment to notice and to leave
 
 
+class StoreFailed(Exception):
+    """Chroma could not do it. Its own words are the cause; they may hold paths of this computer."""
+
+
 class Taken(Exception):
     """Another process has the store open."""
 
@@ -131,11 +135,16 @@ class StoreFolder:
             self.path.rename(self._root / f"{self._name}.damaged-{newest}")
             aside[newest] = self._root / f"{self._name}.damaged-{newest}"
         for number in sorted(aside)[:-KEPT_ASIDE]:
-            old = aside[number]
-            if old.is_symlink() or not old.is_dir():
-                old.unlink(missing_ok=True)
-            else:
-                shutil.rmtree(old, ignore_errors=True)
+            _remove(aside[number])
+
+    def drop(self) -> None:
+        """Delete the store, which must be held, what was set aside of it, and its lock. What isn't ours is left."""
+        if self.strangeness() is None:
+            _remove(self.path)
+        for old in self._aside().values():
+            _remove(old)
+        self.release()  # Windows deletes no file that is open
+        (self._root / f"{self._name}.lock").unlink(missing_ok=True)  # else the store would be missed at its next use
 
     def _aside(self) -> dict[int, Path]:
         """What was set aside before, by its number."""
@@ -155,6 +164,13 @@ class StoreFolder:
             return shutil.disk_usage(self._root).free < 16 << 20
         except OSError:
             return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _locked(descriptor: int) -> bool:

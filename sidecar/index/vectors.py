@@ -21,7 +21,7 @@ import numpy as np
 
 from sidecar.errors import VectorsAway
 from sidecar.index.child import Child, Ended, Failure
-from sidecar.index.wire import Array, Float16, Float32, Int64, Message, Server
+from sidecar.index.wire import Array, EmbedderOptions, Float16, Float32, Int64, Message, Server
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ class Vectors:
         known_vectors: KnownVectors,
         on_ready: Callable[[], None],
         environment: Mapping[str, str],
+        options: EmbedderOptions | None = None,
+        expected_id: str | None = None,
         server: Server | None = None,
         collection: str = "vault",
         factory: str = FACTORY,
@@ -96,6 +98,8 @@ class Vectors:
             known_vectors: asked after each start for the vectors of a few ids that the store holds.
             on_ready: called after each successful start, on the loop. It must only wake somebody.
             environment: the environment of this process; what is needed of it is passed on, secrets are not.
+            options: for embedders that must be told more than their name.
+            expected_id: the one embedder id that is wanted; with another one it is off.
             held: start the worker only when `release` is called.
             server: keep the vectors there instead, in collections whose names begin with `collection`.
         """
@@ -105,6 +109,8 @@ class Vectors:
         self._known_vectors = known_vectors
         self._on_ready = on_ready
         self._environment = environment
+        self._options = options or EmbedderOptions()
+        self._expected_id = expected_id
         self._server = server
         self._collection = collection
         self._factory = factory
@@ -220,6 +226,10 @@ class Vectors:
             if page.size < _PAGE:
                 return np.unique(np.concatenate(pages))
 
+    async def drop(self, embedder_id: str) -> None:
+        """Delete the store of another embedder, which must not be in use. What can't be deleted is left and logged."""
+        await self._do("drop", embedder=embedder_id, root=str(self._root))
+
     async def _do(self, operation: str, arrays: Sequence[Array] = (), **head: Any) -> Message:
         """A call of the line of work, however long it takes as long as it gets on."""
         try:
@@ -273,6 +283,7 @@ class Vectors:
     async def _run(self) -> None:
         delay_s = _FIRST_DELAY_S
         was_damaged = False
+        told = ""
         await self._released.wait()
         while True:
             self._again.clear()
@@ -285,10 +296,13 @@ class Vectors:
             if healthy_s >= _HEALTHY_S:
                 delay_s = _FIRST_DELAY_S
                 self._ends_in_store = 0
+            if healthy_s:
+                told = ""
             self._suspect(failure)
             if failure.kind == "off":
                 self._tell("off", failure.reason)
-                logger.warning("there is no vector index: %s", failure.reason)
+                level = logging.WARNING if self._expected_id is None else logging.INFO
+                logger.log(level, "there is no vector index: %s", failure.reason)
                 await self._again.wait()
                 continue
             self._tell("away", _sentence(failure))
@@ -296,7 +310,9 @@ class Vectors:
             if was_damaged and not again:
                 continue  # nothing to wait for, and the line about what is done then tells the reason
             if not was_damaged:
-                logger.warning("the vector worker %s; it is started again in %.1f s", failure.reason, delay_s)
+                level = logging.DEBUG if failure.kind == "away" and failure.reason == told else logging.WARNING
+                logger.log(level, "the vector worker %s; it is started again in %.1f s", failure.reason, delay_s)
+                told = failure.reason
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
                     await self._again.wait()
@@ -344,8 +360,18 @@ class Vectors:
             await child.close(self._patience.close_s)
 
     async def _open(self, child: Child) -> None:
-        loaded = await child.call("load", factory=self._factory, name=self._embedder, models=str(self._models_dir))
+        loaded = await child.call(
+            "load",
+            factory=self._factory,
+            name=self._embedder,
+            models=str(self._models_dir),
+            options=asdict(self._options),
+        )
         embedder_id, dim = str(loaded.head["embedder"]), int(loaded.head["dim"])
+        if self._expected_id not in (None, embedder_id):
+            other = Failure("off", f"The embedder {self._expected_id} is not here any more.")
+            child.end(other)
+            raise Ended(other)
         opened = await child.call(
             "open",
             root=str(self._root),

@@ -23,6 +23,9 @@ Float16 = NDArray[np.float16]
 Float32 = NDArray[np.float32]
 Array = Int64 | Float16 | Float32
 
+Backend = Literal["embedded", "http", "cloud"]
+"""Where vectors are kept: in a folder, on a Chroma server, in Chroma Cloud."""
+
 Line = Literal["query", "save", "embed", "work"]
 """The lines of the worker, which run beside each other: what somebody waits for, the notes that were just saved, texts
 of backfill, and everything else that has the store in hand."""
@@ -39,10 +42,13 @@ LINES: Final[dict[str, Line]] = {
     "upsert": "work",
     "delete": "work",
     "ids": "work",
+    "drop": "work",
 }
 """Every operation and its line, if it is not urgent."""
 
-STORE_OPERATIONS: Final = frozenset({"query", "query_vector", "open", "sample", "probe", "upsert", "delete", "ids"})
+STORE_OPERATIONS: Final = frozenset(
+    {"query", "query_vector", "open", "sample", "probe", "upsert", "delete", "ids", "drop"}
+)
 """Those that have the vector store in hand, whose damage can end the process."""
 
 _PREFIX: Final = struct.Struct("<II")
@@ -71,16 +77,32 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A Chroma server, or Chroma Cloud, in place of a folder. `repr` shows no secret."""
+    """A Chroma server, or Chroma Cloud, in place of a folder. What is None is the client's own default. `repr` shows no
+    secret."""
 
     kind: Literal["http", "cloud"] = "http"
-    host: str = "127.0.0.1"
-    port: int = 8000
-    ssl: bool = False
+    host: str | None = None
+    port: int | None = None
+    ssl: bool | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     tenant: str | None = None
     database: str | None = None
     api_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderOptions:
+    """What some embedders need to be told. `repr` shows no secret.
+
+    base_url, key, query_prefix, passage_prefix   of the service that `openai` asks
+    network                                       whether other computers may be asked, for vectors or for a model
+    """
+
+    base_url: str = ""
+    key: str | None = field(default=None, repr=False)
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    network: bool = False
 
 
 def encode(head: dict[str, Any], arrays: Sequence[Array] = ()) -> bytes:

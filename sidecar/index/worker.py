@@ -23,14 +23,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast, get_args
 
 import numpy as np
 
 from sidecar.errors import SidecarError
 from sidecar.index import wire
+from sidecar.index.embed.base import EmbedderAway
 from sidecar.index.lines import LineOfWork, Steps
-from sidecar.index.store_folder import StoreFolder, Taken, name_for
+from sidecar.index.store_folder import StoreFailed, StoreFolder, Taken, name_for
 from sidecar.index.wire import Array, Float16, Float32, Message
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ _UPSERTS: Final = 64  # 25 ms, of which 10 are the same for one as for many
 _DELETES: Final = 128
 _PROBES: Final = 10
 
+_SERVER_AGAIN_S: Final = 5.0  # how often a Chroma server that does not answer is tried
+_LOOK_S: Final = 0.25
 _LEAVING_S: Final = 2.0  # how long the last pieces of jobs may take at the end
 _SWITCH_INTERVAL_S: Final = 0.001
 
@@ -68,6 +71,8 @@ class Worker:
         self._embedder: Embedder | None = None
         self._store: Store | None = None
         self._folder: StoreFolder | None = None
+        self._server: wire.Server | None = None
+        self._collection = ""
         self._sound = True
         self._lines = {
             line: LineOfWork(line, self._answer, lambda line=line: self.send({"sign": line}))
@@ -108,6 +113,10 @@ class Worker:
         self._sound = self._sound and isinstance(result, Refused) and result.kind != "failed"
         if isinstance(result, Refused):
             kind, reason = result.kind, str(result)
+        elif isinstance(result, EmbedderAway):
+            kind, reason = "away", str(result)
+        elif self._server and isinstance(result, StoreFailed):
+            kind, reason = "away", f"can't use the Chroma server ({result})"
         else:
             # the words of a library may hold paths of this computer; the file of this process's stderr may, too
             logger.debug("an operation failed", exc_info=result)
@@ -119,15 +128,19 @@ class Worker:
     # opening
 
     def _load(self, message: Message) -> Steps:
-        """Load the embedder: `factory`, a module and a function, is called with `name`, `models` and a reporter."""
+        """Load the embedder: `factory`, a module and a function, is called with `name`, `models`, a reporter and
+        `options`."""
         yield from ()
         module, _, function = str(message.head["factory"]).partition(":")
         try:
-            make: Callable[[str, Path, Callable[[str], None]], Embedder] = getattr(
+            make: Callable[[str, Path, Callable[[str], None], wire.EmbedderOptions], Embedder] = getattr(
                 importlib.import_module(module), function
             )
             self._embedder = make(
-                message.head["name"], Path(message.head["models"]), lambda text: self.send({"report": text})
+                message.head["name"],
+                Path(message.head["models"]),
+                lambda text: self.send({"report": text}),
+                wire.EmbedderOptions(**cast("dict[str, Any]", message.head.get("options") or {})),
             )
         except SidecarError as missing:
             raise Refused("off", str(missing)) from missing
@@ -136,12 +149,13 @@ class Worker:
 
     def _open(self, message: Message) -> Steps:
         """Open the store of the loaded embedder, in a folder of `root` or as `collection` on `server`."""
-        yield from ()
         name = name_for(self._model.id)
         if message.head["server"]:
-            return self._open_server(message, f"{message.head['collection']}-{name}")
+            self._server = wire.Server(**message.head["server"])
+            self._collection = str(message.head["collection"])
+            return (yield from self._open_server(f"{self._collection}-{name}", message.head["set_aside"]))
         # imported here, since it takes a second in which the embedder's reports should come through
-        from sidecar.index.store import Store, StoreFailed
+        from sidecar.index.store import Store
 
         folder = StoreFolder(Path(message.head["root"]), self._model.id)
         aside = str(message.head["set_aside"] or "") or None
@@ -168,16 +182,26 @@ class Worker:
             raise Refused("damaged", "has lost its rows")
         return Message({"count": count, "clean": clean, "set_aside": aside, "missed": folder.missed and not aside})
 
-    def _open_server(self, message: Message, name: str) -> Message:
-        from sidecar.index.store import Store, StoreFailed
+    def _open_server(self, name: str, aside: str | None) -> Steps:
+        """Wait for the server here: starting again would mean loading the embedder again each time."""
+        from sidecar.index.store import Store
 
-        try:
-            self._store = Store(wire.Server(**message.head["server"]), name, anew=bool(message.head["set_aside"]))
-            count = self._store.count()
-        except StoreFailed as failed:
-            logger.debug("the server can't be used", exc_info=failed)
-            raise Refused("away", f"can't use the Chroma server ({failed})") from failed
-        return Message({"count": count, "clean": True, "set_aside": message.head["set_aside"], "missed": False})
+        assert self._server is not None
+        told = ""
+        while True:
+            try:
+                self._store = Store(self._server, name, anew=aside is not None)
+                count = self._store.count()
+                return Message({"count": count, "clean": True, "set_aside": aside, "missed": False})
+            except StoreFailed as failed:
+                if str(failed) != told:
+                    told = str(failed)
+                    logger.debug("the server can't be used", exc_info=failed)
+                    self.send({"report": f"The vector worker waits for the Chroma server ({failed})."})
+            again = time.monotonic() + _SERVER_AGAIN_S
+            while time.monotonic() < again:
+                time.sleep(_LOOK_S)
+                yield
 
     def _sample(self, message: Message) -> Steps:
         yield from ()
@@ -227,6 +251,8 @@ class Worker:
     def _passages(self, texts: list[str], urgent: bool) -> Float32:
         try:
             found = self._model.passages(texts, urgent=urgent)
+        except EmbedderAway:
+            raise
         except Exception:
             logger.warning("the embedder failed on some text; each is tried alone")
             logger.debug("the embedder failed", exc_info=True)
@@ -238,6 +264,8 @@ class Worker:
         """float32[dim]; zeros for a text that the embedder can't take while it can take others."""
         try:
             return self._model.passages([text])[0]
+        except EmbedderAway:
+            raise
         except Exception:
             self._model.passages(["text"])
             return np.zeros(self._model.dim, np.float32)
@@ -261,6 +289,25 @@ class Worker:
     def _ids(self, message: Message) -> Steps:
         yield from ()
         return Message({}, (self._opened.ids(int(message.head["offset"]), int(message.head["limit"])),))
+
+    def _drop(self, message: Message) -> Steps:
+        """Delete the store of another embedder."""
+        yield from ()
+        embedder_id = str(message.head["embedder"])
+        if self._server:
+            self._opened.drop(f"{self._collection}-{name_for(embedder_id)}")
+            return Message({})
+        folder = StoreFolder(Path(message.head["root"]), embedder_id)
+        try:
+            folder.hold()
+            folder.drop()
+        except Taken:
+            logger.warning("the vector store of an embedder before is still open in another process; it is kept")
+        except OSError as failed:
+            logger.warning("the vector store of an embedder before can't be deleted (%s)", failed.strerror)
+        finally:
+            folder.release()
+        return Message({})
 
     @property
     def _model(self) -> Embedder:

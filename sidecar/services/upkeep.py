@@ -34,7 +34,7 @@ class Upkeep:
             "skipped": [{"path": path, "reason": reason} for path, reason in state.skipped],
             "watching": state.watching,
             "embedder": state.embedder,
-            "backend": "embedded",
+            "backend": state.backend,
             "vectors": state.vectors,
             "last_problem": state.problem,
         }

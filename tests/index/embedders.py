@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sidecar.errors import NotFound
 from sidecar.index.embed.base import Embedder
+from sidecar.index.wire import EmbedderOptions
 
 FACTORY = f"{__name__}:choose"
 DIM = 64
@@ -104,6 +105,14 @@ class Fatal(Hashed):
     query = one
 
 
+class Doomed(Hashed):
+    """Ends its process on every text."""
+
+    def one(self, text: str) -> NDArray[np.float32]:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        raise AssertionError
+
+
 class Missing(Hashed):
     """There only once its file is there."""
 
@@ -124,12 +133,12 @@ class Talking(Hashed):
         (folder / "environment").write_text("\0".join(f"{name}={value}" for name, value in os.environ.items()))
 
 
-_KINDS = {kind.__name__.lower(): kind for kind in (Other, Gated, Busy, Picky, Fatal, Missing, Talking)} | {
+_KINDS = {kind.__name__.lower(): kind for kind in (Other, Gated, Busy, Picky, Fatal, Doomed, Missing, Talking)} | {
     "hash": Hashed
 }
 
 
-def choose(name: str, models_dir: Path, report: Callable[[str], None]) -> Embedder:
+def choose(name: str, models_dir: Path, report: Callable[[str], None], options: EmbedderOptions) -> Embedder:
     """As the real `choose`."""
     report(f"loading {name}")
     return _KINDS[name](models_dir)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from sidecar.index.store import Store, StoreFailed
 from sidecar.index.store_folder import KEPT_ASIDE, StoreFolder, Taken, name_for
 from sidecar.index.wire import Server
-from tests.lab import wait_until
+from tests.index.servers import chroma_server
 
 DIM = 16
 IDS = np.arange(100, 400, dtype=np.int64)
@@ -132,27 +130,8 @@ def test_a_settings_file_in_the_present_folder_is_not_read(
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
-    command = Path(sys.executable).parent / "chroma"
-    folder = tmp_path_factory.mktemp("server")
-    server = subprocess.Popen(
-        [command, "run", "--path", folder, "--host", "127.0.0.1", "--port", str(number)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-    def listens() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", number)) == 0
-
-    try:
-        wait_until(listens)
-        yield number
-    finally:
-        server.kill()
-        server.wait()
+    with chroma_server(tmp_path_factory.mktemp("server")) as server:
+        yield server.port
 
 
 def test_a_chroma_server_serves_as_well(port: int) -> None:

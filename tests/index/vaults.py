@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from sidecar.index.corpus import Corpus
-from sidecar.index.opening import CorpusOptions, VectorOptions, open_corpus
+from sidecar.index.opening import CorpusOptions, open_corpus
+from sidecar.index.vector_options import VectorOptions
 
 PATIENCE_S = 30.0
 
 
 @asynccontextmanager
-async def opened(vault: Path, state: Path, *, embedder: str | None = None) -> AsyncIterator[Corpus]:
-    """The corpus of `vault`, after its first scan was worked off. Without `embedder` it finds by keywords only."""
+async def opened(
+    vault: Path, state: Path, *, embedder: str | None = None, environ: Mapping[str, str] | None = None, **options: Any
+) -> AsyncIterator[Corpus]:
+    """The corpus of `vault`, after its first scan was worked off. Without `embedder` it finds by keywords only.
+
+    `options` are further ones of `VectorOptions`, `environ` is added to the environment.
+    """
     state.mkdir(exist_ok=True)
-    vectors = VectorOptions(embedder, state / "models", dict(os.environ)) if embedder else None
-    options = CorpusOptions(max_note_bytes=32 << 20, vectors=vectors)
-    async with open_corpus(vault, state, options, lambda progress: None) as corpus:
+    (state / "models").mkdir(exist_ok=True)
+    environment = {**os.environ, **(environ or {})}
+    vectors = VectorOptions(embedder, state / "models", environment, **options) if embedder else None
+    wanted = CorpusOptions(max_note_bytes=32 << 20, vectors=vectors)
+    async with open_corpus(vault, state, wanted, lambda progress: None) as corpus:
         await settled(corpus)
         yield corpus
 

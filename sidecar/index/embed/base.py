@@ -12,6 +12,13 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 
 
+class EmbedderAway(Exception):
+    """Something outside of this process keeps it from embedding; later it may work. No text is to blame.
+
+    The message is the end of a sentence that begins with "the vector worker", without text of a note or a key.
+    """
+
+
 class Embedder(Protocol):
     """Texts in, vectors of length 1 out. Any number of threads may use one."""
 

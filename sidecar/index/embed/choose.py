@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from sidecar.index.embed.base import Embedder
 from sidecar.index.embed.weights import E5_WEIGHTS, MODELS, Model, NoModel, checked, is_present
+from sidecar.index.wire import EmbedderOptions
 
-Choice = Literal["auto", "e5", "use", "hash"]
+_NONE = EmbedderOptions()
 
 
-def choose(name: Choice, models_dir: Path, report: Callable[[str], None]) -> Embedder:
-    """Load an embedder; "auto" is the first of e5 and use whose weights are here. Blocks for a second, at the very
-    first time for some; then `report` gets a line that says so.
+def choose(name: str, models_dir: Path, report: Callable[[str], None], options: EmbedderOptions = _NONE) -> Embedder:
+    """Load an embedder by the part of its id before the `@`; "auto" is the first of e5 and use whose weights are here.
+
+    Blocks for a second, at the very first time for some; then `report` gets a line that says so.
 
     A model that is there but damaged is an error, not a reason to take the other: all notes would be embedded anew,
     and again once it is repaired.
 
     Raises:
         NoModel: the weights are not on this computer.
+        NotInstalled: a library or its model is not on this computer.
+        EmbedderAway: the service `openai` can't be used now.
         Unreadable: they are damaged, or the models folder can't be used.
     """
     # each embedder's libraries take long to load, and only one is needed
@@ -41,6 +44,16 @@ def choose(name: Choice, models_dir: Path, report: Callable[[str], None]) -> Emb
         from sidecar.index.embed.use import Use
 
         return Use()
+    kind, _, model = name.partition(":")
+    if kind == "openai":
+        from sidecar.index.embed.service import Service
+
+        return Service(model, options)
+    if kind in ("fastembed", "sentence-transformers"):
+        from sidecar.index.embed.extras import FastEmbed, SentenceTransformers
+
+        library = FastEmbed if kind == "fastembed" else SentenceTransformers
+        return library(model, models_dir, network=options.network)
     from sidecar.index.embed.hashing import Hashing
 
     return Hashing()

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-Name = Literal["e5", "use", "hash"]
+Name = Literal["e5", "use", "hash", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderFacts:
     """One embedder.
 
-    dim              numbers in a vector
+    dim              numbers in a vector; 0: its model decides
     keyword_weight   share of the keywords in a fused score, in (0, 1)
     relevance_floor  cosine below which a text is as far from the query as texts that have nothing to do with it
     scripts          those it was trained on, by the first word of their letters' Unicode names; None: all
@@ -71,3 +71,13 @@ FACTS: dict[Name, EmbedderFacts] = {
     ),
     "hash": EmbedderFacts("hash", 64, 0.5, 0.3, None, "any, by its words alone"),
 }
+
+_OF_ANOTHER_KIND = EmbedderFacts("other", 0, 0.5, 0.0, None, "those of its model")
+"""Of a model that the person named nothing is known: both legs count alike, and nothing is too far away."""
+
+
+def facts_of(embedder_id: str | None) -> EmbedderFacts:
+    """What is known of the embedder with this id."""
+    return next(
+        (known for name, known in FACTS.items() if name == (embedder_id or "").partition("@")[0]), _OF_ANOTHER_KIND
+    )
