@@ -25,8 +25,8 @@ import numpy as np
 from scripts.kept_vectors import KeptVectors
 from sidecar.errors import SidecarError
 from sidecar.index.chunks import chunks_of
-from sidecar.index.embed.choose import Choice, choose
-from sidecar.index.embed.facts import FACTS, EmbedderFacts
+from sidecar.index.embed.choose import choose
+from sidecar.index.embed.facts import FACTS, EmbedderFacts, Name
 from sidecar.index.fuse import Method, fuse
 from sidecar.index.keywords import KeywordIndex
 from sidecar.index.ranking import best_per_note
@@ -63,7 +63,7 @@ HYBRID_GATES = {
 }
 WORSE_THAN_BETTER = 0.01  # how far both together may lie below the better of the two
 UNKNOWN = {"use": ("xquad-hi",)}  # sets in languages that an embedder doesn't know: nothing is asked of it there
-EMBEDDERS: tuple[Choice, ...] = ("e5", "use")
+EMBEDDERS: tuple[Name, ...] = ("e5", "use")
 _CUT = 10  # the 10 of nDCG@10
 _DEPTH = 100  # chunks a search looks at
 
@@ -235,7 +235,7 @@ def measure_meaning(
     return Meaning(facts.name, name, keyword, vector, ranked.score(both), gate, seconds)
 
 
-def load(embedder: Choice) -> KeptVectors | None:
+def load(embedder: Name) -> KeptVectors | None:
     """The embedder, if its weights are here."""
     try:
         found = choose(embedder, ROOT / "build" / "models", lambda line: print(line, file=sys.stderr))
@@ -247,7 +247,7 @@ def load(embedder: Choice) -> KeptVectors | None:
 
 def run(
     json_path: Path | None = None,
-    embedders: Sequence[Choice] = EMBEDDERS,
+    embedders: Sequence[Name] = EMBEDDERS,
     sets: Sequence[str] = tuple(GATES),
     method: Method = "weighted",
     corpora: Path | None = None,
@@ -285,7 +285,7 @@ def run(
     return _verdict(json_path, results, meanings, [name for name, vectors in loaded.items() if vectors is None])
 
 
-def _verdict(json_path: Path | None, results: list[Result], meanings: list[Meaning], absent: list[Choice]) -> bool:
+def _verdict(json_path: Path | None, results: list[Result], meanings: list[Meaning], absent: list[Name]) -> bool:
     missed = [f"{result.set} by keywords" for result in results if not result.ok]
     missed += [f"{found.set} with {found.embedder}" for found in meanings if not found.ok]
     ok = not missed and not absent
