@@ -209,6 +209,8 @@ class Running:
     asked: list[tuple[Any, ...]]
     loop: asyncio.AbstractEventLoop
     listener: Listener
+    left: tuple[int, int] = (-1, -1)
+    """Connections and tasks that were left when the listener had ended."""
 
     @property
     def url(self) -> str:
@@ -282,8 +284,9 @@ async def running(
         on_refused=lambda *facts: refused.append(facts),
         on_served=lambda *facts: served.append(facts),
     )
+    before = len(asyncio.all_tasks())
     async with Listener(app, sock, most_connections=most_connections) as listener:
-        yield Running(
+        lab_running = Running(
             lab=lab,
             app=app,
             port=port,
@@ -300,6 +303,8 @@ async def running(
             loop=asyncio.get_running_loop(),
             listener=listener,
         )
+        yield lab_running
+    lab_running.left = listener.connections, len(asyncio.all_tasks()) - before
 
 
 def wait_until(condition: Callable[[], bool], *, within_s: float = PATIENCE_S) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+from contextlib import ExitStack
 from typing import Any
 
 from tests import wire
 from tests.eras import ENVELOPE, MODERN
-from tests.lab import Running
+from tests.lab import Running, wait_until
 
 PATH = "/mcp/stateful"
 
@@ -112,3 +114,33 @@ def calling(lab: Running, name: str, token: str | None = None, session: str | No
     if session is not None:
         headers["Mcp-Session-Id"] = session
     return wire.request("POST", "/mcp" if session is None else PATH, headers, wire.call("tools/call", params))
+
+
+def open_everything(lab: Running, stack: ExitStack, token: str) -> list[Stream]:
+    """A stream of every kind, each opened with `token`: three that stand, two of calls that wait."""
+    session = open_session(lab, token)
+    streams = [
+        stack.enter_context(standing(lab, session, token)),
+        stack.enter_context(listening(lab, token)),
+        stack.enter_context(listening(lab, token, PATH)),
+        stack.enter_context(Stream(lab.port, calling(lab, "slow", token, reports=1))),
+        stack.enter_context(Stream(lab.port, calling(lab, "slow", token, session, reports=1))),
+    ]
+    for stream in streams[-2:]:
+        assert stream.event() is not None
+    return streams
+
+
+def unread(lab: Running, sent: bytes) -> wire.Wire:
+    """A client that sends, and stops reading before the server stops writing."""
+    client = wire.Wire(lab.port)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    client.send(sent)
+    settled = [-1, 0]
+
+    def stuck() -> bool:
+        settled[:] = settled[1], lab.lab.flooded
+        return settled[0] == settled[1] > 0
+
+    wait_until(stuck)
+    return client

@@ -77,6 +77,7 @@ class Door(web.Server):
         self._deadlines = deadlines
         self._most = most
         self._open: dict[Connection, None] = {}  # in the order of their coming
+        self._ending = False
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, self._deadlines, **self._options)
@@ -88,6 +89,8 @@ class Door(web.Server):
 
     def welcome(self, newcomer: Connection) -> bool:
         """Count a new connection in, if need be in the place of an idle one."""
+        if self._ending:
+            return False
         if len(self._open) >= self._most:
             idle = [one for one in self._open if one.idle]
             strangers = (one for one in idle if not one.known)
@@ -98,6 +101,11 @@ class Door(web.Server):
             self._open.pop(leaver, None)
         self._open[newcomer] = None
         return True
+
+    def pre_shutdown(self) -> None:
+        """Close what is idle. Who was accepted in the same moment is turned away when its turn comes."""
+        self._ending = True
+        super().pre_shutdown()
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """End every connection: answers may finish within `timeout`, then they are cancelled, then cut off.

@@ -74,10 +74,10 @@ async def _as_local(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 
 @asynccontextmanager
-async def oracle(server: Server[Any], *, json_response: bool = True) -> AsyncGenerator[str]:
-    """The server behind the SDK's stateless transport; the URL."""
+async def oracle(server: Server[Any], *, sessions: bool = False) -> AsyncGenerator[str]:
+    """The server behind the SDK's transport, stateless or with sessions; the URL."""
     server.middleware.append(_as_local)
-    manager = StreamableHTTPSessionManager(app=server, json_response=json_response, stateless=True)
+    manager = StreamableHTTPSessionManager(app=server, json_response=True, stateless=not sessions)
     app = web.Application(client_max_size=32 << 20)
     app.router.add_route("*", "/mcp", bridge(manager))
     async with manager.run():

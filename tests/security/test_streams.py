@@ -1,5 +1,4 @@
-"""Rows R, T and X of streams, sessions and calls in flight: what becomes of them with their token, and when a client
-leaves.
+"""Rows R, T and X of streams, sessions and calls in flight: what becomes of them with their token and their client.
 
 The rule for a call in flight (R04): one that has begun and answers in JSON is finished; one whose answer is a stream
 already is cut off; one that has not begun is refused.
@@ -19,25 +18,21 @@ from sidecar.web.connections import Deadlines
 from sidecar.web.guards import Access
 from tests import wire
 from tests.lab import Running, in_thread, wait_until
-from tests.streams import PATH, Stream, ask, calling, hello, listening, open_session, post, request, standing
+from tests.streams import (
+    PATH,
+    Stream,
+    ask,
+    calling,
+    hello,
+    open_everything,
+    open_session,
+    post,
+    request,
+    unread,
+)
 
 Patch = pytest.MonkeyPatch
 LIST = wire.call("tools/list")
-
-
-def open_everything(lab: Running, stack: ExitStack, token: str) -> list[Stream]:
-    """A stream of every kind, each opened with `token`."""
-    session = open_session(lab, token)
-    streams = [
-        stack.enter_context(standing(lab, session, token)),
-        stack.enter_context(listening(lab, token)),
-        stack.enter_context(listening(lab, token, PATH)),
-        stack.enter_context(Stream(lab.port, calling(lab, "slow", token, reports=1))),
-        stack.enter_context(Stream(lab.port, calling(lab, "slow", token, session, reports=1))),
-    ]
-    for stream in streams[-2:]:
-        assert stream.event() is not None
-    return streams
 
 
 def test_r03_a_rotation_ends_the_streams_of_the_old_token_and_no_others() -> None:
@@ -71,21 +66,6 @@ def test_r03_a_stream_that_nobody_reads_is_closed_too() -> None:
         wait_until(lambda: lab.listener.connections == 0)
         assert lab.lab.cancelled.is_set()
         assert lab.mounts["/mcp"].streams == 0
-
-
-def unread(lab: Running, sent: bytes) -> wire.Wire:
-    """A client that sends, and stops reading before the server stops writing."""
-    client = wire.Wire(lab.port)
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-    client.send(sent)
-    settled = [-1, 0]
-
-    def stuck() -> bool:
-        settled[:] = settled[1], lab.lab.flooded
-        return settled[0] == settled[1] > 0
-
-    wait_until(stuck)
-    return client
 
 
 def test_r04_a_call_that_has_begun_is_finished(monkeypatch: Patch) -> None:

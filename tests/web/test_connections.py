@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import time
 
 import pytest
+from aiohttp import web
 
 from sidecar.web.app import Limits
-from sidecar.web.connections import Deadlines
+from sidecar.web.connections import Deadlines, Door
 from tests import wire
 from tests.lab import in_thread, wait_until
 
@@ -154,3 +157,26 @@ def test_an_unknown_method_passes_the_guards_like_any_other(method: str) -> None
                 assert client.reply().status == 405
             client.send(wire.request("POST", "/mcp", headers, wire.call("ping")))
             assert client.reply().status == 200
+
+
+async def test_who_is_accepted_while_the_end_begins_is_turned_away() -> None:
+    async def never(_: object) -> web.StreamResponse:
+        raise AssertionError
+
+    door = Door(never, deadlines=Deadlines(), most=5)
+    server = await asyncio.get_running_loop().create_server(door, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    _, early = await asyncio.open_connection("127.0.0.1", port)
+    while door.count == 0:
+        await asyncio.sleep(0.01)
+    assert door.count == 1
+    door.pre_shutdown()
+    reader, late = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(5):
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        await door.shutdown(0.1)
+    assert door.count == 0
+    server.close()
+    early.close()
+    late.close()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import ExitStack
 
 import httpx2
 import pytest
 
 from sidecar.errors import PortTaken
+from sidecar.web.connections import Door
 from sidecar.web.listener import bind
 from tests import wire
 from tests.eras import listening, next_event
-from tests.lab import running
+from tests.lab import in_thread, running, wait_until
+from tests.streams import calling, open_everything, unread
 
 
 def test_the_socket_is_bound_to_the_loopback_address_alone() -> None:
@@ -71,3 +74,30 @@ async def test_the_end_does_not_wait_for_streams_calls_and_idle_clients() -> Non
     assert lab.lab.cancelled.is_set()
     idle.close()
     busy.close()
+
+
+def test_the_end_ends_every_stream_and_leaves_no_connection_and_no_task() -> None:
+    with ExitStack() as stack:
+        with in_thread() as lab:
+            streams = open_everything(lab, stack, lab.token)
+            stack.enter_context(unread(lab, calling(lab, "flood")))
+            wait_until(lambda: lab.lab.inside == 2)
+        assert lab.left == (0, 0)
+        assert [stream.event() for stream in streams[:1]] == [None] and streams[0].ended_well
+        for listen in streams[1:3]:
+            last = listen.event()
+            assert last is not None and last["result"]["resultType"] == "complete"
+            assert listen.event() is None and listen.ended_well
+        for call in streams[3:]:
+            assert call.event() is None and not call.ended_well
+
+
+async def test_without_our_end_a_client_that_does_not_read_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Door, "shutdown")
+    async with running() as lab:
+        client = await asyncio.to_thread(unread, lab, calling(lab, "flood"))
+    assert lab.left[0] == 1
+    client.socket.close()
+    async with asyncio.timeout(10):
+        while lab.listener.connections:
+            await asyncio.sleep(0.01)
