@@ -10,7 +10,7 @@ from dataclasses import asdict
 from sidecar.bridge.client import LocalClient
 from sidecar.cli import changes, where
 from sidecar.cli.where import Where
-from sidecar.services.copies import Copies
+from sidecar.services.copies import Copies, no_copy
 from sidecar.vault.paths import printable
 
 _WHY = {
@@ -55,7 +55,8 @@ def _show(place: Where, ending: str, *, as_json: bool) -> None:
 
 
 def _restore(place: Where, ending: str, *, as_json: bool) -> None:
-    Copies(place.state_dir).find(ending)  # where there is none, there may not even be a state folder
+    if not place.state_dir.is_dir():  # and none is made for a vault that was never served
+        raise no_copy(ending)
 
     def ask(client: LocalClient) -> changes.Facts:
         return client.post("/admin/restore", id=ending)

@@ -92,7 +92,7 @@ class Copies:
         if len(names) > 1:
             raise NotFound(f"Several copies end in '{echo(ending)}'. 'vault-sidecar recover list' shows them.")
         if not names:
-            raise NotFound(f"There is no copy '{echo(ending)}'. 'vault-sidecar recover list' shows those there are.")
+            raise no_copy(ending)
         return self._read(names[0])
 
     def _names(self) -> list[str]:
@@ -122,3 +122,8 @@ class Copies:
         if copy.copy_id != name or copy.checksum != checksum_of(data):
             raise Unreadable(f"the copy {printable(name)} is damaged")
         return copy, data
+
+
+def no_copy(ending: str) -> NotFound:
+    """The error for a copy that is not there."""
+    return NotFound(f"There is no copy '{echo(ending)}'. 'vault-sidecar recover list' shows those there are.")

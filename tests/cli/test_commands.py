@@ -36,6 +36,7 @@ STATUS: dict[str, Any] = {
     "embedder": "e5@1571fc982750.1/384",
     "backend": "embedded",
     "vectors": "ready",
+    "allow_writes": False,
     "clients": [{"agent": "claude-code/2", "token": "local", "last_seen": "2026-11-30T11:12:00Z"}],
     "last_refused": {"reason": "wrong_token", "status": 401, "agent": "curl", "at": "2026-11-30T11:12:00Z"},
     "last_problem": None,
@@ -88,6 +89,11 @@ def test_status_for_people_is_laid_out_and_holds_no_control_characters(run: Run,
         "              claude-code/2, last seen 2026-11-30T11:12:00Z",
         "  refused     wrong_token (401) at 2026-11-30T11:12:00Z, curl",
     ]
+
+
+def test_status_says_that_clients_may_write(run: Run, daemon: Honest) -> None:
+    daemon.answers["/admin/status"] = (200, STATUS | {"allow_writes": True})
+    assert "  writes      allowed" in run("status").out.splitlines()
 
 
 def test_status_while_indexing_says_how_far(run: Run, daemon: Honest) -> None:

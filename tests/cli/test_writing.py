@@ -11,6 +11,7 @@ import pytest
 from sidecar.bridge import identity, lock
 from sidecar.bridge.settings import read_settings
 from sidecar.cli import changes
+from sidecar.cli.main import main
 from sidecar.services.copies import Copies
 from sidecar.vault.paths import VaultPath
 from tests.bridge.peers import Honest, honest_daemon
@@ -113,8 +114,6 @@ def test_the_list_names_what_is_kept(run: Run, copies: Copies) -> None:
 
 
 def test_a_text_is_shown_byte_for_byte(copies: Copies, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    from sidecar.cli.main import main
-
     kept = copies.add(VaultPath("Plan.md"), b"\xef\xbb\xbfone\r\n\xff", "replaced")
     assert main(["recover", "show", kept.copy_id[-13:]]) == 0
     assert capsysbinary.readouterr().out == b"\xef\xbb\xbfone\r\n\xff"
