@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server.context import ServerRequestContext
-from mcp_types import CallToolResult, RequestParams, TextContent
 
 from sidecar.contract import single
 from sidecar.protocol.http import McpPath
@@ -109,14 +106,14 @@ def test_a_method_that_fits_no_header_is_an_error_and_no_more(rig: Rig, lab: Run
 def test_the_handshake_promises_news_of_the_tools_and_they_come(rig: Rig, lab: Running) -> None:
     client, _ = rig.relay()
     assert client.shake_hands()["capabilities"]["tools"] == {"listChanged": True}
-    change(lab)
+    lab.tools_changed()
     assert client.hear("notifications/tools/list_changed")["params"] == {}
 
 
 def test_before_the_handshake_there_is_no_news(rig: Rig, lab: Running) -> None:
     client, _ = rig.relay()
     assert client.tools()
-    change(lab)
+    lab.tools_changed()
     client.shake_hands()
     assert client.others == []
 
@@ -124,7 +121,7 @@ def test_before_the_handshake_there_is_no_news(rig: Rig, lab: Running) -> None:
 def test_a_subscription_hears_of_a_change(rig: Rig, lab: Running) -> None:
     client, _ = rig.relay()
     listening = listen(client)
-    change(lab)
+    lab.tools_changed()
     heard = client.hear("notifications/tools/list_changed")
     assert heard["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": listening}
 
@@ -133,22 +130,21 @@ def test_a_cancelled_subscription_hears_no_more(rig: Rig, lab: Running) -> None:
     client, _ = rig.relay()
     client.notify("notifications/cancelled", requestId=listen(client))
     wait_until(lambda: lab.on_loop(lambda: not lab.mounts["/mcp"].streams))
-    change(lab)
+    lab.tools_changed()
     client.text("echo", text="x")
     assert client.others == []
 
 
-def test_progress_comes_before_the_answer(rig: Rig, lab: Running) -> None:
-    async def work(ctx: ServerRequestContext[Any, Any], params: RequestParams) -> CallToolResult:
-        await ctx.session.report_progress(1, 2, "half way")
-        return CallToolResult(content=[TextContent(type="text", text="done")])
-
-    lab.on_loop(lambda: lab.server.add_request_handler("lab/work", RequestParams, work))
+@pytest.mark.parametrize("modern", [False, True])
+def test_progress_comes_before_the_answer(rig: Rig, lab: Running, modern: bool) -> None:
     client, _ = rig.relay()
-    answer = client.ask("lab/work", {"_meta": {"progressToken": "p"}})
+    call = {"name": "work", "arguments": {"steps": 2}, "_meta": {"progressToken": "p"}}
+    answer = client.ask("tools/call", call, modern=modern)
     assert answer["result"]["content"][0]["text"] == "done"
-    [progress] = client.others
-    assert progress["params"] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half way"}
+    assert [progress["params"] for progress in client.others] == [
+        {"progressToken": "p", "progress": 1, "total": 2, "message": "half way"},
+        {"progressToken": "p", "progress": 2, "total": 2},
+    ]
 
 
 def test_a_slow_call_holds_nothing_up(rig: Rig, lab: Running) -> None:
@@ -314,7 +310,7 @@ def test_a_subscription_outlives_the_daemon(rig: Rig) -> None:
     with another_lab(rig.state) as second:
         heard = client.hear("notifications/tools/list_changed")
         assert heard["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": listening}
-        change(second)
+        second.tools_changed()
         client.hear("notifications/tools/list_changed")
         assert [message for message in client.others if "acknowledged" in message.get("method", "")] == []
         assert listening not in client._answers
@@ -367,7 +363,7 @@ def test_a_daemon_that_comes_after_all_is_used_and_the_tools_are_announced(rig: 
         for _ in range(2):
             client.hear("notifications/tools/list_changed")
         assert client.text("echo", text="x") == "x"
-        change(late)
+        late.tools_changed()
         for _ in range(2):
             client.hear("notifications/tools/list_changed")
         assert [message for message in client.others if "acknowledged" in message.get("method", "")] == []
@@ -388,8 +384,3 @@ def listen(client: Any) -> Any:
     message_id = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, modern=True)
     client.hear("notifications/subscriptions/acknowledged")
     return message_id
-
-
-def change(lab: Running) -> None:
-    """Tell all who listen that the tools have changed."""
-    asyncio.run_coroutine_threadsafe(lab.app.tools_changed(), lab.loop).result(20)
