@@ -31,6 +31,7 @@ from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
 from sidecar.index.vectors import Patience
 from sidecar.protocol import json_body
+from sidecar.protocol.sessions import MOST_STREAMS
 from sidecar.services import copies, searching, writing
 from sidecar.surfaces import SURFACES
 from sidecar.surfaces.notes.shapes import SemanticSearch
@@ -280,6 +281,7 @@ _QUERY = Query.__metadata__[0]
         ("any other text answer", [MOST_CHARS]),
         ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
         ("tokens with names", [named_tokens.MOST]),
+        ("clients that listen, at each address", [MOST_STREAMS]),
         ("time until a connection has brought a valid token", [Deadlines().first_s]),
         ("time for a request body", [Deadlines().body_s]),
         ("time that a client may leave an answer unread", [Deadlines().unread_s]),
