@@ -29,6 +29,7 @@ from scripts.curves import picture
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TOKEN = "speed-bench-token-that-is-long-enough-for-the-check"
+PROBE = "Freshness probe.md"
 ARCHIVES = ("small", "medium", "large")
 _MOST_CHUNKS_WAITED_FOR = 8_000  # about three minutes of embedding; idle latencies of larger vaults are left out
 
@@ -155,12 +156,7 @@ class Daemon:
 
     def memory_mb(self) -> float:
         """Proportional set size of the process and of those it has started."""
-        pids = [self.process.pid]
-        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            pids += [int(pid) for pid in task.read_text().split()]
-        rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids]
-        lines = [line for rollup in rollups for line in rollup.splitlines() if line.startswith("Pss:")]
-        return sum(int(line.split()[1]) for line in lines) / 1024
+        return memory_mb(self.process.pid)
 
     def stop(self) -> None:
         """End it as a person would."""
@@ -179,6 +175,17 @@ def daemon(vault: Path, state: Path, *, rag: bool) -> Iterator[Daemon]:
         yield running
     finally:
         running.stop()
+
+
+def memory_mb(pid: int) -> float:
+    """Proportional set size of a process and of all below it."""
+    pids = [pid]
+    for parent in pids:  # grows while it is walked
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            pids += [int(child) for child in task.read_text().split()]
+    rollups = [Path(f"/proc/{one}/smaps_rollup").read_text() for one in pids]
+    lines = [line for rollup in rollups for line in rollup.splitlines() if line.startswith("Pss:")]
+    return sum(int(line.split()[1]) for line in lines) / 1024
 
 
 def timed_ms(calls: list[Callable[[], object]]) -> list[float]:
@@ -218,14 +225,22 @@ def queries_of(vault: Path, count: int) -> list[str]:
 
 def freshness_ms(running: Daemon, vault: Path, saves: int, mode: str) -> list[float]:
     """Time from a finished save until a search of that mode finds its new text."""
+
+    def found(sentence: str, word: str) -> bool:
+        return _is_found(running.admin(f"search?k=10&mode={mode}&q={quote(sentence)}"), PROBE, word)
+
+    return saved_until_found_ms(vault, saves, mode, found)
+
+
+def saved_until_found_ms(vault: Path, saves: int, label: str, found: Callable[[str, str], bool]) -> list[float]:
+    """Time from a finished save of the note `PROBE` until `found(its sentence, the new word in it)`."""
     times: list[float] = []
-    probe = vault / "Freshness probe.md"
     for turn in range(saves):
-        word = f"fresh{mode}{turn}word{os.getpid()}"
+        word = f"fresh{label}{turn}word{os.getpid()}"
         sentence = f"A walk to the lighthouse of {word} in the rain."
-        probe.write_text(f"# Probe\n\n{sentence}\n")
+        (vault / PROBE).write_text(f"# Probe\n\n{sentence}\n")
         begin = time.perf_counter()
-        while not _is_found(running.admin(f"search?k=10&mode={mode}&q={quote(sentence)}"), probe.name, word):
+        while not found(sentence, word):
             if time.perf_counter() - begin > 60:
                 raise SystemExit("a saved note was not searchable within a minute")
             time.sleep(0.002)
@@ -304,6 +319,23 @@ def make_vault(corpora: Path, notes: int, out: Path) -> Path:
     return out / "vault"
 
 
+def unpack_or_make(corpora: Path, name: str, scratch: Path) -> Path:
+    """The vault of that name, an archive's or a number of notes to generate, in the scratch folder."""
+    if name not in ARCHIVES:
+        return make_vault(corpora, int(name), scratch / "made")
+    with tarfile.open(corpora / "vaults" / f"{name}.tar.gz") as tar:
+        tar.extractall(scratch / name, filter="data")
+    return scratch / name
+
+
+def corpora_of(parser: argparse.ArgumentParser) -> Path:
+    """Where the corpora lie."""
+    corpora = Path(os.environ.get("VAULT_SIDECAR_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
+    if not corpora.is_dir():
+        parser.error("the corpora are not here; VAULT_SIDECAR_CORPORA may name their folder")
+    return corpora
+
+
 def report(figures: list[Figure]) -> bool:
     """Print the table and the summary line."""
     print(f"{'vault':<10} {'notes':>7}  {'figure':<32} {'value':>10} {'budget':>10}")
@@ -336,20 +368,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     parser.add_argument("--plot", type=Path, help="draw latency, memory and index time against size into this SVG file")
     options = parser.parse_args(argv)
-    corpora = Path(os.environ.get("VAULT_SIDECAR_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-    if not corpora.is_dir():
-        parser.error("the corpora are not here; VAULT_SIDECAR_CORPORA may name their folder")
+    corpora = corpora_of(parser)
     archives = options.archive or ([] if options.notes else list(ARCHIVES))
     figures: list[Figure] = []
     for name in [*archives, *(str(count) for count in options.notes or ())]:
         scratch = Path(tempfile.mkdtemp(prefix="vault-sidecar-speed-"))
         try:
-            if name in ARCHIVES:
-                vault = scratch / name
-                with tarfile.open(corpora / "vaults" / f"{name}.tar.gz") as tar:
-                    tar.extractall(vault, filter="data")
-            else:
-                vault = make_vault(corpora, int(name), scratch / "made")
+            vault = unpack_or_make(corpora, name, scratch)
             print(f"measuring {name} …", file=sys.stderr)
             figures += measure(name, vault, scratch / "state", rag=not options.keywords)
         finally:
