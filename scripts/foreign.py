@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _COMMAND_LIMIT_S = 900.0
@@ -94,15 +94,18 @@ class Home:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """As a client ends a server: close stdin and wait; then by signals to its group, which is ours alone."""
+    """As a client ends a server: close stdin and wait; then SIGTERM; then what is left of its group, which is ours."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
-    for order in (signal.SIGTERM, signal.SIGKILL):
-        try:
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, order)
+    with suppress(ProcessLookupError):  # nothing is left
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
