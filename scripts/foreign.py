@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_COMMAND_LIMIT_S = 900.0
 _ANSWER_LIMIT_S = 120.0
 _NOWHERE = "http://127.0.0.1:9"  # the discard port: who looks something up is refused at once
 
@@ -29,8 +28,10 @@ class Failed(Exception):
 class Home:
     """A scratch folder in which programs take themselves to be at home."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, limit_s: float = 900.0, **variables: str) -> None:
         self.folder = folder
+        self.limit_s = limit_s
+        """The longest that a command may take."""
         places = {
             "HOME": "home",
             "XDG_CONFIG_HOME": "config",
@@ -59,9 +60,9 @@ class Home:
         """
         with self._started(command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
             try:
-                said = process.communicate(timeout=_COMMAND_LIMIT_S)[0].decode("utf-8", "replace")
+                said = process.communicate(timeout=self.limit_s)[0].decode("utf-8", "replace")
             except subprocess.TimeoutExpired:
-                raise Failed(f"`{' '.join(command[:3])}` did not end within {_COMMAND_LIMIT_S:.0f} s") from None
+                raise Failed(f"`{' '.join(command[:3])}` did not end within {self.limit_s:.0f} s") from None
         if process.returncode != 0:
             last = (said.strip() or "nothing").splitlines()[-1]
             raise Failed(f"`{' '.join(command[:3])}` ended with {process.returncode} and said: {last}")

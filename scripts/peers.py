@@ -191,12 +191,12 @@ class Result:
     failure: str = ""
 
 
-def measure(product: Product, vault: Path, scratch: Path, queries: Sequence[str]) -> Result:
-    """All figures of one product, on a copy of the vault."""
+def measure(product: Product, vault: Path, scratch: Path, queries: Sequence[str], limit_s: float = 900.0) -> Result:
+    """All figures of one product, on a copy of the vault; none of its commands may take longer than the limit."""
     copy = scratch / "vault"
     shutil.copytree(vault, copy, symlinks=True)
     try:
-        with product.open(Home(scratch / "home", **product.variables), copy) as session:
+        with product.open(Home(scratch / "home", limit_s, **product.variables), copy) as session:
             for query in queries[:_WARM_UP]:
                 session.search(query)
             answers: list[str] = []
@@ -244,6 +244,7 @@ def main(argv: list[str]) -> int:
     which.add_argument("--archive", choices=ARCHIVES, default="small", help="archive of the corpora (default: small)")
     which.add_argument("--notes", type=int, help="generated vault of this many notes, instead")
     parser.add_argument("--keywords", action="store_true", help="without ours by meaning, which takes minutes to index")
+    parser.add_argument("--limit-s", type=float, default=900.0, help="longest time for a command of the others (900)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args(argv)
     corpora = corpora_of(parser)
@@ -260,7 +261,7 @@ def main(argv: list[str]) -> int:
             elif not (options.keywords and product.name == "with meaning"):
                 print(f"measuring {product.name} …", file=sys.stderr)
                 place = scratch / product.name.replace(" ", "-")
-                results.append(measure(product, vault, place, queries))
+                results.append(measure(product, vault, place, queries, options.limit_s))
                 shutil.rmtree(place, ignore_errors=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

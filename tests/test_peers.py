@@ -79,11 +79,14 @@ def test_a_product_that_fails_has_a_reason_and_no_figures(tmp_path: Path, vault:
     assert not result.figures
 
 
-def test_a_command_that_fails_says_what_it_said_last(tmp_path: Path) -> None:
+def test_a_command_that_fails_or_hangs_is_a_failure_with_a_reason(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     assert home.run(sys.executable, "-c", "print('done')") == "done\n"
     with pytest.raises(Failed, match="ended with 3 and said: no such vault"):
         home.run(sys.executable, "-c", "print('no such vault'); raise SystemExit(3)")
+    hasty = Home(tmp_path / "hasty", limit_s=0.2)
+    with pytest.raises(Failed, match=r"did not end within"):
+        hasty.run(sys.executable, "-c", "import time; time.sleep(600)")
 
 
 def test_a_foreign_program_knows_nothing_of_the_person(
