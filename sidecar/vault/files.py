@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.errors import Conflict, NotWritten, SidecarError
+from sidecar.errors import Conflict, NotWritten, SidecarError, TooLarge
 from sidecar.vault.displaced import Displaced, Keep, Why
 from sidecar.vault.door import Folder, NotThere, Unsupported
 from sidecar.vault.jail import Jail
@@ -143,7 +143,10 @@ class Files:
         """
         with _refusals(path, _UNCHANGED), self._base(path, expected) as (folder, base):
             aside = temporary_name(path.name)
-            patiently(lambda: folder.move(path.name, aside))
+            try:
+                patiently(lambda: folder.move(path.name, aside))
+            except FileNotFoundError as gone:  # just now
+                raise no_note(path) from gone
             try:
                 is_right = self._is_still(folder, aside, path, base)
                 if is_right:
@@ -168,6 +171,8 @@ class Files:
                 raise _Overtaken
             try:
                 patiently(lambda: folder.swap(temporary.name, path.name))
+            except FileNotFoundError as gone:  # just now
+                raise _Overtaken from gone
             except Unsupported:
                 self._rename_over(folder, path, base, temporary)
             else:
@@ -207,6 +212,8 @@ class Files:
             return os.path.samestat(os.fstat(descriptor), base.status) and (
                 self._resting.content(path, descriptor) == base.data
             )
+        except TooLarge:
+            return False
         finally:
             os.close(descriptor)
 
@@ -263,7 +270,7 @@ class Files:
         except (OSError, SidecarError) as failed:
             reason = reason_of(failed) if isinstance(failed, OSError) else str(failed)
             raise NotWritten(
-                f"'{echo(path.text)}' could not be written: its old text can't be kept: {reason}."
+                f"'{echo(path.text)}' could not be written: its old text can't be kept: {reason}.{_UNCHANGED}"
             ) from failed
 
 

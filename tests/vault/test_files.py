@@ -315,6 +315,24 @@ def test_without_an_expectation_the_change_is_made_on_top_of_such_an_edit(
     assert desk.names() == ["Plan.md"]
 
 
+@pytest.mark.parametrize("huge", [save_by_rename, Path.write_bytes], ids=["by rename", "in place"])
+def test_an_edit_that_is_too_large_for_us_stays_as_well(desk: Desk, monkeypatch: Patch, huge: Any) -> None:
+    file = desk.lay("Plan.md")
+    Intruder(monkeypatch, before=lambda: huge(file, b"x" * (MAX_BYTES + 1)))
+    with pytest.raises(TooLarge):
+        desk.files.change(at("Plan.md"), lambda _: b"new", expected=checksum(b"old\n"))
+    assert file.stat().st_size == MAX_BYTES + 1
+    assert (desk.names(), desk.kept) == (["Plan.md"], [])
+
+
+def test_a_note_that_is_deleted_in_the_last_moment_is_missing(desk: Desk, monkeypatch: Patch) -> None:
+    file = desk.lay("Plan.md")
+    Intruder(monkeypatch, before=file.unlink)
+    with pytest.raises(NotFound):
+        desk.files.change(at("Plan.md"), lambda _: b"new")
+    assert desk.names() == []
+
+
 def test_without_the_look_at_what_came_out_the_edit_is_lost(desk: Desk, monkeypatch: Patch) -> None:
     """The control."""
     file = desk.lay("Plan.md")
