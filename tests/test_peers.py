@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 GREP = """
 import json, os, pathlib, subprocess, sys
 vault = pathlib.Path(sys.argv[1])
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.DEVNULL)
 print("not a message for the client, but a notice", file=sys.stderr)
 for line in sys.stdin:
     asked = json.loads(line)
