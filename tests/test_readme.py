@@ -22,11 +22,12 @@ from sidecar.arguments import Query, schema_of
 from sidecar.bridge import named_tokens, ports
 from sidecar.cli.clients.known import CLIENTS
 from sidecar.cli.clients.places import Machine
+from sidecar.cli.doctor import CHECKS
 from sidecar.cli.parser import build_parser
 from sidecar.config import Config
 from sidecar.contract import Tool
 from sidecar.errors import SidecarError
-from sidecar.index import indexer, literal, preparers, snippets
+from sidecar.index import indexer, literal, manifest, preparers, snippets
 from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
 from sidecar.index.vectors import Patience
@@ -157,6 +158,10 @@ def test_readme_lists_exactly_the_clients_there_are() -> None:
     assert listed == known
     for row, client in zip(rows, CLIENTS.values(), strict=True):
         assert in_code(row[3]).rpartition("/")[2] == client.file(Machine("linux", Path("/"), {})).name
+
+
+def test_readme_lists_exactly_the_checks_of_doctor() -> None:
+    assert [in_code(row[0]) for row in table("When something is wrong", "check", "looks at")] == list(CHECKS)
 
 
 def test_the_scripts_readme_names_can_be_run() -> None:
@@ -300,6 +305,10 @@ def test_readme_says_when_notes_are_prepared_in_processes_of_their_own() -> None
     assert preparers._MOST_PROCESSES == 4, "README says four"
     rows = [row for row in table("How it works", "process", "when", "has") if "up to four preparing" in row[0]]
     assert [re.findall(r"\d+", row[1]) for row in rows] == [[str(preparers._WORTH_IT)]]
+
+
+def test_readme_says_which_passages_are_embedded_when_a_note_is_renamed() -> None:
+    assert f"less than {manifest._TITLE_MATTERS_BELOW} characters" in section("How it works")
 
 
 def test_readme_names_the_first_port() -> None:

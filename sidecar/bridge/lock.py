@@ -93,6 +93,20 @@ def holder(state_dir: Path) -> Holder | None:
         return None
 
 
+def is_held(state_dir: Path) -> bool:
+    """Whether the kernel says that a process holds the lock now. Blocks for a moment; takes nothing over."""
+    try:
+        descriptor = os.open(state_dir / FILE_NAME, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        return not _try(descriptor)  # where it was free, it is given back at once
+    except SidecarError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def _take(descriptor: int, state_dir: Path) -> None:
     begin = time.monotonic()
     while not _try(descriptor):

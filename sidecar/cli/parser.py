@@ -119,6 +119,8 @@ def build_parser() -> ArgumentParser:
     ):
         _leaf(model, action, does, json=True, module="model").set_defaults(action=action)
 
+    _leaf(commands, "doctor", "check everything and say what to do; exit code 1 if something is wrong", json=True)
+
     _leaf(commands, "stop", "stop the vault's daemon and wait until it has ended")
     return parser
 

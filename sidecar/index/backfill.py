@@ -79,11 +79,18 @@ class Backfill:
         findings = await self._lane.run(self._looker.look, paths, self._reader, again=again)
         return Ready(to_batch(findings, await self._preparers.prepare(findings.reads)), len(paths))
 
-    async def close(self) -> None:
-        """Forget what waits; what is under way comes to nothing."""
+    async def forget(self) -> None:
+        """Drop what waits; what is under way comes to nothing."""
+        self._waiting.clear()
         for task in self._ahead:
             task.cancel()
         await asyncio.gather(*self._ahead, return_exceptions=True)
+        self._ahead.clear()
+        self._preparers.expect(0)
+
+    async def close(self) -> None:
+        """Forget everything, and let go of the reader."""
+        await self.forget()
         await self._lane.run(self._reader.close)
         await self._lane.close()
 

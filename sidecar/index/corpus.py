@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ from sidecar.index.manifest_reader import Counts, ManifestReader
 from sidecar.index.near import near, near_among
 from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for, keyword_leg
 from sidecar.index.succession import Succession
+from sidecar.index.trouble import is_damage
 from sidecar.index.vectors import Vectors
 from sidecar.index.wire import Backend, Float16, Int64
 from sidecar.tasks import Lane, keep_running
@@ -200,7 +202,7 @@ class Corpus:
             VectorsAway: `vector` is asked and can't be served.
         """
         self._refuse_if_empty()
-        chunks = None if among is None else await self._query.run(lambda: self._reader().chunks_of(among))
+        chunks = None if among is None else await self._asked(lambda: self._reader().chunks_of(among))
         vectors, keywords = await asyncio.gather(
             self._near(query, depth_for(k), chunks, mode),
             self._query.run(keyword_leg, self._live, query, k, chunks),
@@ -209,7 +211,7 @@ class Corpus:
             if mode == "vector":
                 raise vectors
             vectors = None
-        return await self._query.run(
+        return await self._asked(
             lambda: answer_of(
                 self._live,
                 self._reader(),
@@ -238,7 +240,7 @@ class Corpus:
             return away
 
     async def _cached(self, chunk_ids: Int64, embedder: str) -> tuple[Int64, Float16]:
-        return await self._query.run(lambda: self._reader().vectors_of(chunk_ids, embedder))
+        return await self._asked(lambda: self._reader().vectors_of(chunk_ids, embedder))
 
     async def search_text(self, query: str, limit: int) -> TextAnswer:
         """Notes that hold `query` literally, without case, in a line or in their path.
@@ -250,7 +252,7 @@ class Corpus:
         self._refuse_if_empty()
         await self._soon(self._texts_ready)
         progress = None if self._indexer.phase is Phase.READY else self._indexer.progress
-        return await self._query.run(self._search_text, query, limit, progress)
+        return await self._asked(lambda: self._search_text(query, limit, progress))
 
     def _search_text(self, query: str, limit: int, progress: Progress | None) -> TextAnswer:
         reader = self._reader()
@@ -260,6 +262,25 @@ class Corpus:
             text = reader.text(match.note_key) if match.lines else None
             hits.append(TextHit(match.path, list(excerpts(text, query)) if text else []))
         return TextAnswer(len(found), hits, reader.left_out(), progress)
+
+    async def _asked(self, call: Callable[[], T]) -> T:
+        """Run a question in its lane.
+
+        Raises:
+            NotReady: the manifest was found damaged; it is being made again.
+        """
+        try:
+            return await self._query.run(call)
+        except sqlite3.Error as failed:
+            if not self._is_distrusted(failed):
+                raise
+            raise NotReady("The index was damaged and is being made again. Try again soon.") from failed
+
+    def _is_distrusted(self, failed: Exception) -> bool:
+        """Whether an error means that the manifest can't be used, which is then seen to."""
+        if is_damage(failed):
+            self._indexer.distrust("is damaged")
+        return self._indexer.is_distrusted
 
     def _refuse_if_empty(self) -> None:
         progress = self._indexer.progress
@@ -292,10 +313,16 @@ class Corpus:
 
     async def status(self) -> Status:
         """Counts, phase and problems now."""
-        return await self._query.run(self._status)
+        try:
+            return await self._query.run(lambda: self._status(self._reader()))
+        except sqlite3.Error as failed:
+            if not self._is_distrusted(failed):
+                raise
+            return await self._query.run(self._status, None)
 
-    def _status(self) -> Status:
-        reader, indexer = self._reader(), self._indexer
+    def _status(self, reader: ManifestReader | None) -> Status:
+        """Without a reader: while the manifest can't be read, nothing is counted."""
+        indexer = self._indexer
         watching = (
             self._watcher.mode if self._watcher.reason is None else f"{self._watcher.mode}: {self._watcher.reason}"
         )
@@ -307,13 +334,13 @@ class Corpus:
             done=progress.done,
             total=progress.total,
             names=len(self._live.names),
-            counts=reader.counts(),
-            skipped=reader.skipped(),
+            counts=reader.counts() if reader else Counts(0, 0, 0, 0, 0),
+            skipped=reader.skipped() if reader else (),
             watching=watching,
             vectors=self._vectors_in_words(),
             embedder=self._meaning.vectors.embedder_id if self._meaning else None,
             backend=self._meaning.backend if self._meaning else None,
-            problem=indexer.problem or _aside_in_words(reader.aside()),
+            problem=indexer.problem or _aside_in_words(reader.aside() if reader else ()),
         )
 
     def _vectors_in_words(self) -> str:
@@ -340,9 +367,9 @@ class Corpus:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(keep_running("the watcher", self._watch))
                 tasks.create_task(keep_running("the indexer", self._indexer.run))
-                tasks.create_task(self._load_texts())
+                tasks.create_task(keep_running("the text index", self._load_texts))
                 if self._meaning is not None:
-                    tasks.create_task(keep_running("the vector feed", self._meaning.feed.run))
+                    tasks.create_task(keep_running("the vector feed", self._feed))
                     tasks.create_task(keep_running("the embedder before", self._meaning.succession.run))
         finally:
             if self._meaning is not None:
@@ -358,8 +385,23 @@ class Corpus:
         await self._watcher.run(on_ready=self._indexer.scan, on_changes=self._indexer.changed)
 
     async def _load_texts(self) -> None:
-        await self._query.run(lambda: self._live.load_texts(self._reader()))
+        try:
+            await self._query.run(lambda: self._live.load_texts(self._reader()))
+        except sqlite3.Error as failed:
+            if not self._is_distrusted(failed):
+                raise  # else all of it is loaded while the manifest is made again
         self._texts_ready.set()
+
+    async def _feed(self) -> None:
+        assert self._meaning is not None
+        feed = self._meaning.feed
+        while True:
+            try:
+                await feed.run()
+            except Exception as failed:
+                feed.worker_is_up()  # it waits for that when it is run again
+                if not self._is_distrusted(failed):
+                    raise
 
 
 def _aside_in_words(paths: Sequence[str]) -> str | None:

@@ -7,15 +7,20 @@ of changes, so one that ran while files moved can't do harm.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-from collections.abc import Callable, Iterable
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from sidecar.errors import VaultAway
+from sidecar.errors import Unreadable, VaultAway, VectorsAway
 from sidecar.index.backfill import Backfill, to_batch, without_overtaken
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker, Survey
@@ -23,6 +28,7 @@ from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import PREPARED_VERSION
 from sidecar.index.preparers import Preparers
+from sidecar.index.trouble import disk_trouble, is_damage
 from sidecar.tasks import Lane
 from sidecar.vault.ignore import IGNORE_FILE
 
@@ -41,6 +47,15 @@ _SECOND_LOOK_S = 1.0
 
 _AWAY_S = 3.0
 """How often a vanished vault is looked for."""
+
+_NO_ROOM_S = 5.0
+_LONGEST_NO_ROOM_S = 30.0
+"""How soon writing is tried again after the disk took nothing; later each time, but not later than that."""
+
+_NOT_WRITABLE = "The index can't be written now."
+
+_ROOM_BYTES = 32 << 20
+"""So much must be free before it is tried: SQLite's log may grow that long."""
 
 
 class Phase(StrEnum):
@@ -80,7 +95,10 @@ class Indexer:
         reader: ManifestReader,
         on_progress: Callable[[Progress], None],
         on_chunks: OnChunks,
+        on_restored: Callable[[], None],
     ) -> None:
+        """`on_restored` is called on the loop when the manifest was made again, or can be written again: what
+        was known of its chunks, or was to be written, does not hold any more."""
         self._looker = looker
         self._manifest = manifest
         self._manifest_path = manifest_path
@@ -88,6 +106,7 @@ class Indexer:
         self._preparers = preparers
         self._on_progress = on_progress
         self._on_chunks = on_chunks
+        self._on_restored = on_restored
         self._lane = Lane("index")
         self._reader = reader
         self._backfill = backfill
@@ -96,6 +115,10 @@ class Indexer:
         self._scan_due = False
         self._scan_again = False
         self._rebuilding = False
+        self._distrusted: str | None = None
+        self._trouble: str | None = None
+        self._wait_s = _NO_ROOM_S
+        self._is_loaded = False
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._asked = 0
@@ -132,10 +155,24 @@ class Indexer:
         self._scan_again = self._scan_again or again
         self._wake.set()
 
+    def distrust(self, reason: str) -> None:
+        """The manifest was found to be no good: set it aside and make the index again, soon.
+
+        `reason` is the end of a sentence that begins with "the manifest".
+        """
+        self._distrusted = self._distrusted or reason
+        self._wake.set()
+
+    @property
+    def is_distrusted(self) -> bool:
+        """The manifest is about to be made again; nothing it says counts."""
+        return self._distrusted is not None
+
     @property
     def settled(self) -> bool:
         """Nothing is queued and nothing runs."""
-        return self.phase is Phase.READY and not (self._urgent or self._backfill.busy or self._scan_due)
+        waits = self._urgent or self._backfill.busy or self._scan_due or self._distrusted or self._trouble
+        return self.phase is Phase.READY and not waits
 
     @property
     def progress(self) -> Progress:
@@ -166,15 +203,47 @@ class Indexer:
     async def run(self) -> None:
         """Work until cancelled. Run again after a failure, it reads its caches anew and scans."""
         try:
-            await self._lane.run(self._load)
-            self.problem = self._manifest.problem or self._live.problem
-            self._publish()
+            await self._coping(self._begin)
             while True:
-                await self._step()
+                await self._coping(self._step)
         except Exception:
             self.problem = "Indexing failed and begins again; the log holds the details."
             self._scan_due = True  # the paths of the failed batch are found again
             raise
+
+    async def _begin(self) -> None:
+        self._is_loaded = False
+        await self._lane.run(self._load)
+        self._is_loaded = True
+        self.problem = self._manifest.problem or self._live.problem
+        self._publish()
+
+    async def _coping(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do a piece of work; what can go wrong with the vault, the manifest or the disk is met here."""
+        try:
+            await work()
+        except VaultAway as away:
+            self._set_phase(Phase.AWAY)
+            self.problem = str(away)
+            logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
+            await asyncio.sleep(_AWAY_S)
+            self._scan_due = True
+        except (sqlite3.Error, OSError, Unreadable) as failed:
+            if not self._is_explained(failed):
+                raise
+
+    def _is_explained(self, failed: Exception) -> bool:
+        """Whether it is the fault of the manifest or of the disk; then `_step` does something about it."""
+        if is_damage(failed):
+            self.distrust(f"is damaged ({failed})")
+        elif trouble := disk_trouble(failed) or (str(failed) if self._distrusted else None):
+            if self._trouble is None:
+                logger.warning("nothing can be indexed now, because %s; what was indexed is still found", trouble)
+            self._trouble = trouble
+            self.problem = f"Nothing can be indexed now, because {trouble}. It goes on by itself once it can."
+        else:
+            return False
+        return True
 
     async def close(self) -> None:
         """Wait for the batch that runs, then close what `run` used."""
@@ -186,7 +255,10 @@ class Indexer:
 
     def _load(self) -> None:
         with closing(ManifestReader(self._manifest_path)) as reader:
-            self._live.load(reader, self._manifest.last_chunk_id())
+            self._live.load(reader, self._manifest)
+        if not self._manifest.serves(self._looker.root):
+            logger.warning("the index was made for another folder; every note is compared with it")
+            self._scan_again = True
         if self._manifest.meta("prepared") != PREPARED_VERSION:
             # notes are read or cut in another way now
             self._manifest.set_meta("prepared", PREPARED_VERSION)
@@ -194,27 +266,67 @@ class Indexer:
 
     async def _step(self) -> None:
         """One piece of work, or a wait for some. A save never waits for more than one batch."""
-        try:
-            if self._scan_due:
-                await self._scan()
-            elif self._urgent:
-                paths, self._urgent, asked = list(self._urgent), {}, self._asked
-                try:
-                    await self._save(paths)
-                finally:
-                    self._has_looked(asked)
-            elif self._backfill.busy:
-                await self._fill()
-            else:
-                await self._rest()
-        except VaultAway as away:
-            self._set_phase(Phase.AWAY)
-            self.problem = str(away)
-            logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
-            await asyncio.sleep(_AWAY_S)
-            self._scan_due = True
+        if self._trouble:
+            await self._wait_for_room()
+        elif self._distrusted:
+            await self._begin_again(self._distrusted)
+        elif self._scan_due:
+            await self._scan()
+        elif self._urgent:
+            paths, self._urgent, asked = list(self._urgent), {}, self._asked
+            try:
+                await self._save(paths)
+            finally:
+                self._has_looked(asked)
+        elif self._backfill.busy:
+            await self._fill()
+        else:
+            await self._rest()
+
+    async def _wait_for_room(self) -> None:
+        """Wait, then try the disk. What was not stored meanwhile is found by the scan that follows."""
+        await self._backfill.forget()
+        await asyncio.sleep(self._wait_s)
+        self._wait_s = min(self._wait_s * 2, _LONGEST_NO_ROOM_S)
+        await self._lane.run(self._try_disk)
+        self._trouble, self._wait_s = None, _NO_ROOM_S
+        if not (self._is_loaded or self._distrusted):
+            await self._begin()
+        self._scan_due = True
+        self.problem = self._manifest.problem or self._live.problem
+        logger.info("the disk can be written again; indexing goes on")
+        self._on_restored()
+
+    def _try_disk(self) -> None:
+        free = shutil.disk_usage(self._manifest_path.parent).free
+        if free < _ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if not self._distrusted:
+            self._manifest.set_meta("tried", int(time.time()))
+
+    async def _begin_again(self, reason: str) -> None:
+        """Set the manifest aside and fill a new one. Nothing that was queued or known of chunks holds any more."""
+        await self._backfill.forget()
+        self._urgent.clear()
+        self._has_looked(self._asked)
+        self.named.clear()
+        self._set_phase(Phase.SCANNING)
+        await self._lane.run(self._start_over, reason)
+        self._distrusted, self._is_loaded = None, True
+        self._scan_due = True
+        self.problem = self._manifest.problem
+        self._publish()
+        self._on_restored()
+
+    def _start_over(self, reason: str) -> None:
+        self._manifest.begin_again(reason)
+        self._live.begin_again()
+        self._load()
 
     async def _scan(self) -> None:
+        if not await self._lane.run(lambda: self._manifest.is_in_place):
+            self.distrust("is gone")
+            return
         again, self._scan_again, self._scan_due = self._scan_again, False, False
         if self.phase is not Phase.READY:
             self._set_phase(Phase.SCANNING)
@@ -243,7 +355,8 @@ class Indexer:
         expansion = await self._lane.run(self._looker.expand, paths, self._reader)
         self._look_twice(expansion.folders)
         if len(expansion.paths) > _LARGEST_EVENT:
-            self._backfill.add(expansion.paths)
+            self._stored(await self._lane.run(self._store, Batch(skips=expansion.skips)), is_save=True)
+            self._backfill.add(await self._lane.run(self._looker.in_order, expansion.paths, self._reader))
             self._total = self._done + len(self._backfill)
             self._set_phase(Phase.INDEXING)
             return
@@ -310,8 +423,20 @@ class Indexer:
         self._publish()
 
     async def write(self, change: Callable[[Manifest], T]) -> T:
-        """Run a change of the manifest in the lane where all of them run, and publish it."""
-        result = await self._lane.run(change, self._manifest)
+        """Run a change of the manifest in the lane where all of them run, and publish it.
+
+        Raises:
+            VectorsAway: the manifest can't be written now; `on_restored` is called when it can.
+        """
+        if self._trouble or self._distrusted:
+            raise VectorsAway(_NOT_WRITABLE)
+        try:
+            result = await self._lane.run(change, self._manifest)
+        except sqlite3.Error as failed:
+            if not self._is_explained(failed):
+                raise
+            self._wake.set()
+            raise VectorsAway(_NOT_WRITABLE) from failed
         self._publish()
         return result
 

@@ -21,6 +21,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from sidecar.index import aside
 from sidecar.index.keyword_files import (
     ID_BYTES,
     Damaged,
@@ -37,6 +38,9 @@ from sidecar.index.tokens import TOKENS_VERSION
 
 logger = logging.getLogger(__name__)
 
+SNAPSHOT_NAME = "bm25.snap"
+LOG_NAME = "bm25.log"
+
 _SMALLEST_DUE_BYTES = 16 * 1024 * 1024  # a log this long is read in about a second
 
 
@@ -47,52 +51,92 @@ class KeywordStore:
         """`tokens` is the version of the tokenizer; what another one wrote is not used."""
         self._folder = folder
         self._tokens = tokens
-        self._snapshot = folder / "bm25.snap"
-        self._log = folder / "bm25.log"
+        self._made_for = tokens
+        self._behind = False
+        self._snapshot = folder / SNAPSHOT_NAME
+        self._log = folder / LOG_NAME
         self._file: io.FileIO | None = None
         self._log_bytes = 0
         self._snapshot_bytes = 0
 
-    def load(self) -> tuple[KeywordIndex, str | None]:
+    def load(self, manifest: str = "") -> tuple[KeywordIndex, str | None]:
         """The index as far as it could be read, and a sentence if that is less than was written.
 
-        The sentence is logged as well. The files are in order afterwards.
+        `manifest` is the identity of the manifest whose chunks these are; what
+        was written for another one is not used. The sentence is logged as
+        well. The files are in order afterwards, unless the disk takes nothing;
+        then the next snapshot brings them there.
 
         Raises:
-            OSError: the folder can't be read or written.
+            OSError: the folder can't be made.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self.close()
-        problem = None
+        self._made_for = f"{self._tokens}/{manifest}" if manifest else self._tokens
+        self._behind = False
+        problem, level = None, logging.WARNING
         try:
-            identity, contents = read_snapshot(self._snapshot, self._tokens)
+            identity, contents = read_snapshot(self._snapshot, self._made_for)
             index = KeywordIndex.from_contents(contents)
             self._snapshot_bytes = self._snapshot.stat().st_size
             problem = self._replay(index, identity)
         except FileNotFoundError:
             index = KeywordIndex()
-            self.snapshot(index)
+            self._begin(index)
         except Outdated:
-            problem = "The keyword index was made by another version; it is built anew."
+            problem = "The keyword index was made by another version or for another manifest; it is built anew."
+            level = logging.INFO  # no damage: a new version, or a new manifest, which has had its line
             index = KeywordIndex()
-            self.snapshot(index)
-        except Damaged:
+            self._begin(index)
+        except (Damaged, OSError):  # also a folder in a file's place, and a disk that fails to read it
             problem = "The keyword index is damaged; it is set aside and built anew."
-            for path in (self._snapshot, self._log):
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(path, path.with_name(f"{path.name}.damaged"))
             index = KeywordIndex()
-            self.snapshot(index)
+            self._begin(index, anew=True)
         if problem:
-            logger.warning("%s", problem)
+            logger.log(level, "%s", problem)
         return index, problem
+
+    def _begin(self, index: KeywordIndex, *, anew: bool = False) -> None:
+        """Write an empty index down. A disk that takes nothing now is no reason to do without the index."""
+        self.close()
+        try:
+            if anew:
+                for path in (self._snapshot, self._log):
+                    aside.set_aside(path)
+            self.snapshot(index)
+        except OSError as failed:
+            self._behind = True
+            logger.debug("the keyword index can't be written", exc_info=failed)
+
+    def inspect(self, manifest: str) -> str | None:
+        """What `load` would find wrong, as the end of a sentence. Changes nothing.
+
+        Raises:
+            OSError: the files can't be read.
+        """
+        try:
+            identity, contents = read_snapshot(self._snapshot, f"{self._tokens}/{manifest}")
+            index, data = KeywordIndex.from_contents(contents), self._log.read_bytes()
+            at = len(log_header(identity))
+            while data[: len(log_header(identity))] == log_header(identity) and at < len(data):
+                at = apply_record(index, data, at)
+        except FileNotFoundError:
+            return None
+        except Outdated:
+            return "was made by another version or for another manifest"
+        except Damaged:
+            return "is damaged"
+        return None
 
     def append(self, remove: Iterable[int], add: Sequence[tuple[int, Mapping[str, int]]]) -> None:
         """Record one batch that was applied to the index.
 
         Raises:
-            OSError: it could not be written; the owner's comparison with the manifest repairs that.
+            OSError: it could not be written; a snapshot is due, and the owner's comparison with the manifest repairs
+                what a crash before that leaves.
         """
+        if self._file is None and self._behind:
+            return
         if self._file is None:
             raise ValueError("load or snapshot comes first")
         record = encode_record(remove, add)
@@ -104,26 +148,32 @@ class KeywordStore:
             with contextlib.suppress(OSError):  # half a record would hide all that follow it
                 self._file.truncate(self._log_bytes)
                 self._file.seek(self._log_bytes)
+            self._behind = True
             raise
         self._log_bytes += len(record)
 
     @property
     def due(self) -> bool:
-        """Whether the log has grown so long that a snapshot is worth its cost."""
-        return self._log_bytes > max(_SMALLEST_DUE_BYTES, self._snapshot_bytes // 2)
+        """Whether the log has grown so long that a snapshot is worth its cost, or lacks a record."""
+        return self._behind or self._log_bytes > max(_SMALLEST_DUE_BYTES, self._snapshot_bytes // 2)
 
     def snapshot(self, index: KeywordIndex) -> None:
         """Write the whole index and begin a new log."""
         self.write(index.contents())
 
     def write(self, contents: Contents) -> None:
-        """Write a snapshot and begin a new log. About 0.5 s for 100,000 chunks, most of it the disk."""
+        """Write a snapshot and begin a new log. About 0.5 s for 100,000 chunks, most of it the disk.
+
+        Raises:
+            OSError: it could not be written; the files are as they were.
+        """
         identity = secrets.token_bytes(ID_BYTES)
         new = self._snapshot.with_name(f"{self._snapshot.name}.new")
-        self._snapshot_bytes = write_snapshot(new, identity, self._tokens, contents)
+        self._snapshot_bytes = write_snapshot(new, identity, self._made_for, contents)
         os.replace(new, self._snapshot)
         _sync_folder(self._folder)
         self._begin_log(identity)
+        self._behind = False
 
     def close(self) -> None:
         if self._file is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
@@ -33,17 +33,19 @@ class LiveIndex:
         self._literal = LiteralIndex()
         self._dropped: set[int] = set()
         self._texts_loaded = False
+        self._epoch = 0
+        self._is_written = True
         self._known: set[str] = set()
         self.names: Sequence[str] = ()
         """Paths of all known notes by code point order. Replaced whole, so readers need no lock."""
         self.problem: str | None = None
 
-    def load(self, reader: ManifestReader, last_chunk_id: int) -> None:
+    def load(self, reader: ManifestReader, manifest: Manifest) -> None:
         """Read the keyword caches and bring them up to what the manifest holds."""
-        index, self.problem = self._store.load()
+        index, self.problem = self._store.load(manifest.identity)
         known = set(index.ids().tolist())
-        if known and max(known) > last_chunk_id:
-            # ids the manifest never gave out: the cache is of another manifest, or of one that lost its newest rows
+        if known and max(known) > manifest.last_chunk_id():
+            # ids the manifest never gave out: it has lost its newest rows
             self.problem = "the keyword cache did not belong to the manifest and is rebuilt"
             logger.warning("%s", self.problem)
             index, known = KeywordIndex(), set[int]()
@@ -56,7 +58,15 @@ class LiveIndex:
             self._known = set(reader.paths())
             self.names = sorted(self._known)
         if stale or missing or self.problem:
-            self._store.snapshot(index)
+            self._write(lambda: self._store.snapshot(index))
+
+    def begin_again(self) -> None:
+        """Forget everything; another manifest will tell what there is. `load` comes next."""
+        with self._lock:
+            self._epoch += 1
+            self._keywords, self._literal = KeywordIndex(), LiteralIndex()
+            self._texts_loaded = True  # what comes from now on comes by `apply`
+            self._dropped.clear()
 
     def rebuild_keywords(self, reader: ManifestReader) -> None:
         """Make the keyword index anew from the manifest, then swap it in. No batch may be applied meanwhile."""
@@ -64,7 +74,17 @@ class LiveIndex:
         self._add_texts(index, reader, reader.chunk_ids())
         with self._lock:
             self._keywords = index
-        self._store.snapshot(index)
+        self._write(lambda: self._store.snapshot(index))
+
+    def _write(self, write: Callable[[], None], *, whole: bool = True) -> None:
+        """Write to the cache on disk. One that can't be written is told once; the next snapshot makes it whole."""
+        try:
+            write()
+            self._is_written = self._is_written or whole
+        except OSError as failed:
+            if self._is_written:
+                logger.warning("the keyword index is not written down now: %s", (failed.strerror or "").lower())
+            self._is_written = False
 
     def _add_texts(self, index: KeywordIndex, reader: ManifestReader, chunk_ids: Sequence[int]) -> None:
         for start in range(0, len(chunk_ids), 2000):
@@ -73,9 +93,12 @@ class LiveIndex:
 
     def load_texts(self, reader: ManifestReader) -> None:
         """Fold every note's text. Notes that were changed or deleted meanwhile stay as they became."""
+        epoch = self._epoch
         for note_key, path, text in reader.texts():
             folded = entry(path, text)
             with self._lock:
+                if self._epoch != epoch:
+                    return  # these are the keys of a manifest that is no more
                 if note_key not in self._literal and note_key not in self._dropped:
                     self._literal.put(note_key, folded)
         with self._lock:
@@ -96,7 +119,7 @@ class LiveIndex:
             for note_key, put in applied.put_notes:
                 self._literal.put(note_key, put.folded)
             self._rename(set(batch.gone) - set(listed), listed)
-        self._store.append(applied.removed_chunks, counts)
+        self._write(lambda: self._store.append(applied.removed_chunks, counts), whole=False)
         return applied
 
     def _rename(self, gone: set[str], listed: Iterable[str]) -> None:
@@ -118,7 +141,7 @@ class LiveIndex:
         if self._store.due:
             with self._lock:
                 contents = self._keywords.contents()
-            self._store.write(contents)
+            self._write(lambda: self._store.write(contents))
 
     def close(self) -> None:
         """Let go of the files."""

@@ -8,7 +8,7 @@ half of a rename.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -45,7 +45,7 @@ class Survey:
     names: list[str]
     """Every note by name."""
     to_look_at: list[str]
-    """New, changed and missing paths; newest first, missing ones last."""
+    """New, changed and missing paths: what may have been renamed first, then newest first, missing ones last."""
     skips: list[Skip]
     complete: bool
     """Every folder could be listed; only then do missing paths stand in `to_look_at`."""
@@ -67,6 +67,11 @@ class Looker:
         self._jail = jail
         self._max_note_bytes = max_note_bytes
         self.ignored = IgnoreRules.parse("")
+
+    @property
+    def root(self) -> str:
+        """Where the vault is, without links."""
+        return str(self._jail.root)
 
     def read_ignore_rules(self) -> None:
         """Take `.kpignore` as it is now; an unreadable one keeps the rules that were."""
@@ -107,7 +112,8 @@ class Looker:
         in_trouble = {skip.path for skip in skips}
         missing = [path for path in seen if path not in found and path not in in_trouble] if complete else []
         names = list(found) if complete else [*found, *(path for path in seen if path not in found)]
-        return Survey(names, changed + missing, skips, complete)
+        to_look_at = with_old_names({path: found[path] for path in changed}, {path: seen[path] for path in missing})
+        return Survey(names, to_look_at, skips, complete)
 
     def expand(self, paths: Iterable[str], reader: ManifestReader) -> Expansion:
         """Paths named by events, with folders replaced by what is in them and what was known to be in them.
@@ -145,6 +151,13 @@ class Looker:
                 expanded.update(dict.fromkeys(self._known(path, reader)))
         in_trouble = {skip.path for skip in skips}
         return Expansion([path for path in expanded if path not in in_trouble], skips, folders)
+
+    def in_order(self, paths: Iterable[str], reader: ManifestReader) -> list[str]:
+        """The same paths, each one that may be a renamed note with its old name behind it. A stat each."""
+        seen = reader.seen()
+        stats = {path: self._stat(VaultPath(path)) for path in paths}
+        missing = {path: seen[path] for path, stat in stats.items() if stat == NO_STAT and path in seen}
+        return with_old_names({path: stat for path, stat in stats.items() if path not in missing}, missing)
 
     def _below(self, folder: VaultPath) -> Iterator[Found | Trouble]:
         try:
@@ -234,6 +247,22 @@ class Looker:
             return self._jail.stat(path)
         except (NotFound, Unreadable):
             return NO_STAT
+
+
+def with_old_names(there: Mapping[str, FileStat], missing: Mapping[str, FileStat]) -> list[str]:
+    """All these paths: first those that look like a missing one under another name, with the old name behind each.
+
+    So they come to be stored together, and a note that was renamed keeps its rows and vectors. That it is the same
+    file is a hint and no more; the checksum of its bytes proves it.
+    """
+    names = {(stat.inode, stat.size, stat.mtime_ns): path for path, stat in missing.items()}
+    renamed: dict[str, str] = {}
+    for path, stat in there.items():
+        if old := names.pop((stat.inode, stat.size, stat.mtime_ns), None):
+            renamed[path] = old
+    pairs = [name for pair in renamed.items() for name in pair]
+    paired = set(pairs)
+    return pairs + [path for path in (*there, *missing) if path not in paired]
 
 
 def _path(text: str) -> VaultPath | None:

@@ -1,12 +1,18 @@
-"""Read-only views of the manifest, one connection each. They block: call them in a lane."""
+"""Read-only views of the manifest, one connection each. They block: call them in a lane.
+
+A damaged manifest is set aside and another one begun while views are open, so
+each call looks whether the file at the path is still the one it reads.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -53,8 +59,20 @@ class ManifestReader:
     """A read-only view on a connection of its own, for one lane."""
 
     def __init__(self, path: Path) -> None:
-        self._db = connect(path)
-        self._db.execute("PRAGMA query_only = ON")
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """A connection to what is at the path now."""
+        now = identity_of(self._path)
+        if self._connection is None or now not in (None, self._identity):
+            self.close()
+            self._connection = connect(self._path, mode="rw")  # never makes a file: an empty one would be believed
+            self._connection.execute("PRAGMA query_only = ON")
+            self._identity = now or (0, 0)
+        return self._connection
 
     def seen(self) -> dict[str, FileStat]:
         """Every path the index has an opinion on, with the file state that opinion is of. Skipped ones included."""
@@ -246,15 +264,34 @@ class ManifestReader:
 
     def close(self) -> None:
         """Close this reader's connection."""
-        self._db.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection with the settings that writer and readers share."""
-    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA foreign_keys = ON")
-    db.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint in mid-batch would hold up searches
-    db.execute("PRAGMA mmap_size = 268435456")
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Which file is at the path; None when there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def connect(path: Path, *, mode: Literal["rw", "rwc"]) -> sqlite3.Connection:
+    """A connection with the settings that writer and readers share. Only the writer opens it as `rwc`."""
+    # percent-encoded by hand: as_uri refuses names that are not UTF-8
+    place = quote(os.fsencode(path.absolute().as_posix()), safe="/:")
+    uri = f"file:{place if place.startswith('/') else '/' + place}?mode={mode}"
+    db = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=10)
+    try:
+        if mode == "rwc":
+            db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint in mid-batch would hold up searches
+        db.execute("PRAGMA mmap_size = 268435456")
+    except BaseException:
+        db.close()
+        raise
     return db

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from sidecar.index.backfill import Backfill
 from sidecar.index.corpus import Corpus, Meaning
 from sidecar.index.embedding import VectorFeed
 from sidecar.index.indexer import Indexer, Phase, Progress
-from sidecar.index.keyword_store import KeywordStore
+from sidecar.index.keyword_store import SNAPSHOT_NAME, KeywordStore
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
 from sidecar.index.manifest import Applied, Manifest
+from sidecar.index.manifest_file import FILE_NAME
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.preparers import Preparers
 from sidecar.index.server_names import collection_of
@@ -57,8 +59,9 @@ async def open_corpus(
         stack.push_async_callback(files.close)
         jail = await files.run(lambda: Jail(root, other_devices=options.other_devices))
         stack.callback(jail.close)
-        path = state_dir / "manifest.sqlite"
-        manifest = await files.run(Manifest, path)
+        path = state_dir / FILE_NAME
+        expected = await files.run((state_dir / SNAPSHOT_NAME).exists)
+        manifest = await files.run(lambda: Manifest(path, expected=expected))
         stack.push_async_callback(files.run, manifest.close)
         tokenizer = Tokenizer()
         looker = Looker(jail, max_note_bytes=options.max_note_bytes)
@@ -71,6 +74,10 @@ async def open_corpus(
             if meaning is not None:
                 meaning.feed.changed(applied, is_save)
 
+        def on_restored() -> None:
+            if meaning is not None:
+                meaning.feed.worker_is_up()  # as after its start, the store is compared with the manifest
+
         def progressed(progress: Progress) -> None:
             if meaning is not None and progress.phase is Phase.READY:
                 meaning.vectors.release()
@@ -79,8 +86,8 @@ async def open_corpus(
 
         reader = await files.run(ManifestReader, path)
         # Starting the worker takes the processor for two seconds. Where nothing has a vector yet, words come first.
-        is_new = not await files.run(reader.chunk_ids)
-        indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks)
+        is_new = await files.run(_is_empty, reader)
+        indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks, on_restored)
         if options.vectors is not None:
             meaning = await _meaning(stack, files, path, options.vectors, indexer, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
@@ -97,6 +104,13 @@ async def open_corpus(
                 logger.error("the index stopped: %s", failed.exceptions[0])
 
 
+def _is_empty(reader: ManifestReader) -> bool:
+    try:
+        return not reader.chunk_ids()
+    except sqlite3.Error:  # it will be, once the indexer has found out
+        return True
+
+
 async def _meaning(
     stack: AsyncExitStack, files: Lane, manifest: Path, options: VectorOptions, indexer: Indexer, *, held: bool
 ) -> Meaning:
@@ -107,7 +121,12 @@ async def _meaning(
     stack.push_async_callback(asking.close)
 
     def cached(embedder: str, ids: Int64) -> tuple[Int64, Array]:
-        rows = [row for row in known.to_embed(ids.tolist(), embedder) if row.vector is not None]
+        try:
+            rows = [row for row in known.to_embed(ids.tolist(), embedder) if row.vector is not None]
+        except sqlite3.Error as failed:
+            # then nothing is known of the store, and it is filled anew like the manifest
+            logger.debug("the manifest can't be read", exc_info=failed)
+            rows = []
         vectors = [np.frombuffer(row.vector or b"", np.float16) for row in rows]
         return np.array([row.chunk_id for row in rows], np.int64), np.stack(vectors) if rows else np.empty(
             (0, 0), np.float16

@@ -34,6 +34,8 @@ _MAX_IGNORE_BYTES: Final = 1 << 20
 _MAC_DATALESS: Final = 0x40000000  # SF_DATALESS
 _WINDOWS_RECALL: Final = 0x00400000 | 0x00040000 | 0x00001000  # recall on data access, recall on open, offline
 
+_ELSEWHERE: Final = "it is not downloaded to this computer"
+
 Kind = Literal["note", "folder", "missing", "other"]
 
 
@@ -260,13 +262,15 @@ class Jail:
         if not self._is_here(status):
             return OTHER_DEVICE
         if is_elsewhere(getattr(status, "st_flags", 0), getattr(status, "st_file_attributes", 0)):
-            return "it is not downloaded to this computer"
+            return _ELSEWHERE
         return None
 
     def _read_open(self, path: VaultPath, descriptor: int, max_bytes: int) -> NoteFile:
         before = os.fstat(descriptor)
         if refusal := self.refusal(before):
             raise _unreadable(path, refusal)
+        if before.st_size and not getattr(before, "st_blocks", 1) and _is_hollow(descriptor):
+            raise _unreadable(path, _ELSEWHERE)
         tries = 1
         while True:
             data = b"" if before.st_size > max_bytes else read_all(descriptor, before.st_size, max_bytes + 1)
@@ -286,6 +290,22 @@ class Jail:
 def is_elsewhere(mac_flags: int, windows_attributes: int) -> bool:
     """Whether these file flags say that the content is not on this computer."""
     return bool(mac_flags & _MAC_DATALESS or windows_attributes & _WINDOWS_RECALL)
+
+
+def _is_hollow(descriptor: int) -> bool:
+    """Whether a file has a size and no byte of content: a place-holder, or what a crash left of a file.
+
+    That it has no blocks does not say so: small files lie in their directory entry on some file systems, and others
+    count no blocks at all.
+    """
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    try:
+        os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError as failed:
+        return failed.errno == errno.ENXIO
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return False
 
 
 def _open_door(root: Path) -> Door:

@@ -123,7 +123,7 @@ class Watcher:
                 if _identity(self._root) != identity:
                     report({EVERYTHING})
                 elif not armed.is_set() or failed.errno in _LIMITS:
-                    self._use_polling(_LIMITS.get(failed.errno or 0) or f"it can't be watched: {_words(failed)}")
+                    self._use_polling(_why_not(failed))
                     continue
                 else:
                     logger.warning("watching the vault begins again: %s", _words(failed))
@@ -131,13 +131,26 @@ class Watcher:
 
     def _source(self) -> Source:
         if not self._poll and (kind := _silent_file_system(self._root)):
-            self._use_polling(f"changes on a file system of type {kind} are not reported")
+            self._use_polling(_silent(kind))
         return _Poll(self._poll_every_s) if self._poll else self._open_source(self._root)
 
     def _use_polling(self, reason: str) -> None:
         logger.warning("the vault is looked through every %g s: %s", self._poll_every_s, reason)
         self._poll = True
         self.mode, self.reason = "polling", reason
+
+
+def trial(root: Path) -> str | None:
+    """Why the events of a folder can't be had; None when they can. Watches it for a moment. Blocks."""
+    if kind := _silent_file_system(root):
+        return _silent(kind)
+    stop = threading.Event()
+    try:
+        for _ in _open_source(root.resolve()).batches(stop, stop.set):
+            pass
+    except OSError as failed:
+        return _why_not(failed)
+    return None
 
 
 class _Poll:
@@ -175,6 +188,14 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
         second()
 
     return call
+
+
+def _why_not(failed: OSError) -> str:
+    return _LIMITS.get(failed.errno or 0) or f"it can't be watched: {_words(failed)}"
+
+
+def _silent(kind: str) -> str:
+    return f"changes on a file system of type {kind} are not reported"
 
 
 def _words(failed: OSError) -> str:

@@ -75,6 +75,15 @@ class Gated(Hashed):
         return vector(text)
 
 
+class Counted(Hashed):
+    """Notes down in `embedded` what it embeds, each text with a NUL behind it."""
+
+    def one(self, text: str) -> NDArray[np.float32]:
+        with (self.folder / "embedded").open("a") as embedded:
+            embedded.write(f"{text}\0")
+        return vector(text)
+
+
 class Busy(Hashed):
     """Takes the interpreter for 20 ms of work a text, as a tokenizer does."""
 
@@ -133,9 +142,8 @@ class Talking(Hashed):
         (folder / "environment").write_text("\0".join(f"{name}={value}" for name, value in os.environ.items()))
 
 
-_KINDS = {kind.__name__.lower(): kind for kind in (Other, Gated, Busy, Picky, Fatal, Doomed, Missing, Talking)} | {
-    "hash": Hashed
-}
+_ALL = (Other, Gated, Counted, Busy, Picky, Fatal, Doomed, Missing, Talking)
+_KINDS = {kind.__name__.lower(): kind for kind in _ALL} | {"hash": Hashed}
 
 
 def choose(name: str, models_dir: Path, report: Callable[[str], None], options: EmbedderOptions) -> Embedder:

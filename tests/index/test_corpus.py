@@ -219,6 +219,28 @@ async def test_an_unreadable_folder_deletes_nothing(corpus: Corpus, vault: Path)
         (vault / "Projects").chmod(0o755)
 
 
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="this system does not tell holes in files")
+async def test_a_note_that_a_cloud_service_takes_away_is_still_found(corpus: Corpus, vault: Path) -> None:
+    """Its place-holder has a size and no content; it is not read, and says why."""
+    note = vault / "Projects" / "Heat.md"
+    content = note.read_bytes()
+    hollow = vault / ".hollow"
+    hollow.touch()
+    os.truncate(hollow, len(content))
+    hollow.replace(note)
+    if note.stat().st_blocks:
+        pytest.skip("this file system fills holes")
+    async with asyncio.timeout(PATIENCE_S):
+        while not (skipped := (await corpus.status()).skipped):
+            await asyncio.sleep(0.01)
+    why = "'Projects/Heat.md' can't be read: it is not downloaded to this computer."
+    assert list(skipped) == [("Projects/Heat.md", why)]
+    assert await ranked(corpus, "heatpump") == ["Projects/Heat.md"]
+    note.write_bytes(content + b"More.")
+    await until_found(corpus, "More.", ["Projects/Heat.md"])
+    assert not (await corpus.status()).skipped
+
+
 async def test_a_vault_that_vanishes_keeps_its_index_and_comes_back(
     corpus: Corpus, vault: Path, tmp_path: Path
 ) -> None:

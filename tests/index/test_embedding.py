@@ -16,6 +16,7 @@ import pytest
 
 from sidecar.index.corpus import Corpus
 from sidecar.index.manifest_reader import ManifestReader
+from tests.index.embedders import FACTORY
 from tests.index.vaults import PATIENCE_S, embedded, opened, until_found
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -202,3 +203,29 @@ async def test_without_a_model_keywords_answer_and_status_says_how_to_get_one(va
     async with opened(vault, state, embedder="nonesuch") as corpus:
         answer = await corpus.search(WORDS[7], 5)
         assert answer.mode == "keyword" and answer.hits[0].path == "Note 7.md"
+
+
+@pytest.mark.parametrize("same_bytes", [True, False], ids=["renamed", "renamed and changed"])
+async def test_a_rename_embeds_only_what_lives_by_its_title(state: Path, tmp_path: Path, same_bytes: bool) -> None:
+    """The title is the file's name. A note that is not the same any more has no claim to old vectors."""
+    vault = tmp_path / "titled"
+    vault.mkdir()
+    (vault / "Untitled.md").write_text("call the plumber\n")
+    long_text = "The pump ran all night. " * 12
+    (vault / "Untitled 2.md").write_text(long_text)
+    models = tmp_path / "models"
+    models.mkdir()
+    async with opened(vault, state, embedder="counted", factory=FACTORY, models=models) as corpus:
+        await agrees(corpus, state)
+        (models / "embedded").unlink()
+        if not same_bytes:
+            (vault / "Untitled 2.md").write_text(long_text + "Still.")
+        (vault / "Untitled 2.md").rename(vault / "Long.md")
+        (vault / "Untitled.md").rename(vault / "Heating.md")
+        await until_found(corpus, "plumber", ["Heating.md"])
+        await until_found(corpus, "all night", ["Long.md"])
+        await agrees(corpus, state)
+        assert (await meant(corpus, "Heating")) == ["Heating.md", "Long.md"]
+    embedded_now = (models / "embedded").read_text().split("\0")
+    assert "Heating\ncall the plumber" in embedded_now
+    assert any(text.startswith("Long\n") for text in embedded_now) != same_bytes

@@ -130,7 +130,7 @@ def test_a_damaged_snapshot_is_set_aside(tmp_path: Path, at: int, caplog: pytest
     assert index.ids().tolist() == []
     assert problem == "The keyword index is damaged; it is set aside and built anew."
     assert [record.message for record in caplog.records] == [problem]
-    assert (tmp_path / "bm25.snap.damaged").read_bytes() == damaged
+    assert (tmp_path / "bm25.snap.damaged-1").read_bytes() == damaged
     assert read(tmp_path)[1] is None
 
 
@@ -174,8 +174,8 @@ def test_an_index_of_another_tokenizer_is_built_anew(tmp_path: Path) -> None:
     index, problem = store.load()
     store.close()
     assert index.ids().tolist() == []
-    assert problem == "The keyword index was made by another version; it is built anew."
-    assert not (tmp_path / "bm25.snap.damaged").exists()
+    assert problem == "The keyword index was made by another version or for another manifest; it is built anew."
+    assert not (tmp_path / "bm25.snap.damaged-1").exists()
 
 
 def test_a_snapshot_is_due_when_the_log_is_long(tmp_path: Path) -> None:

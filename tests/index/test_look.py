@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sidecar.index.look import Looker
+from sidecar.index.look import Looker, with_old_names
 from sidecar.index.manifest import Batch, Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Skip
 from sidecar.vault.ignore import IgnoreRules
-from sidecar.vault.jail import Found, Jail, Trouble
+from sidecar.vault.jail import FileStat, Found, Jail, Trouble
 from sidecar.vault.paths import VaultPath
 
 
@@ -87,3 +87,20 @@ def test_paths_that_are_hidden_or_too_deep_are_not_ours(tmp_path: Path) -> None:
         assert looker.expand([".git/x.md", ".git", deep, "a/.b"], reader).paths == []
         findings = looker.look([".git/x.md", deep], reader)
     assert (findings.reads, findings.gone, findings.skips) == ([], [], [])
+
+
+def stat_of(number: int, *, size: int = 1) -> FileStat:
+    return FileStat(mtime_ns=number, size=size, ctime_ns=0, inode=number)
+
+
+def test_a_renamed_note_stands_before_its_old_name() -> None:
+    there = {"a.md": stat_of(1), "new/b.md": stat_of(2), "c.md": stat_of(3), "new/d.md": stat_of(4, size=2)}
+    missing = {"old/d.md": stat_of(4), "old/b.md": stat_of(2), "e.md": stat_of(5)}
+    assert with_old_names(there, missing) == ["new/b.md", "old/b.md", "a.md", "c.md", "new/d.md", "old/d.md", "e.md"]
+
+
+def test_no_name_is_lost_where_several_are_the_same_file() -> None:
+    """Hard links, and file systems without numbers for their files."""
+    there = {f"new{number}.md": stat_of(0) for number in range(3)}
+    missing = {f"old{number}.md": stat_of(0) for number in range(3)}
+    assert sorted(with_old_names(there, missing)) == sorted([*there, *missing])

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from sidecar.index.manifest import Manifest
-from sidecar.index.manifest_reader import ManifestReader
 from tests.index.vaults import opened, ranked
 
 WORDS = [f"word{number}" for number in range(60)]
@@ -69,10 +65,19 @@ def empty(name: str):
     return damage
 
 
+def a_folder(name: str):
+    def damage(state: Path) -> None:
+        (state / name).unlink(missing_ok=True)
+        (state / name).mkdir()
+
+    damage.__name__ = f"a folder for {name}"
+    return damage
+
+
 DAMAGES = [
     remove_snapshot,
     remove_log,
-    *(damage(name) for name in ("bm25.snap", "bm25.log") for damage in (scramble, truncate, empty)),
+    *(damage(name) for name in ("bm25.snap", "bm25.log") for damage in (scramble, truncate, empty, a_folder)),
 ]
 
 
@@ -122,29 +127,18 @@ async def test_a_keyword_cache_that_is_ahead_of_the_manifest_is_dropped(vault: P
         assert await ranked(corpus, "later") == []
 
 
-@pytest.mark.parametrize("damage", [scramble, truncate, empty], ids=lambda damage: damage.__name__)
-async def test_a_damaged_manifest_is_set_aside_and_made_again(vault: Path, tmp_path: Path, damage) -> None:
+async def test_a_keyword_cache_of_another_manifest_is_not_believed(vault: Path, tmp_path: Path) -> None:
+    """Its ids would fit: both manifests count from 1."""
+    other = tmp_path / "other"
+    other.mkdir()
+    for number in range(80):
+        (other / f"Note {number}.md").write_text(f"stranger{number}")
+    async with opened(other, tmp_path / "theirs"):
+        pass
     state = tmp_path / "state"
     await finds_every_word(vault, state)
-    for name in ("manifest.sqlite-wal", "manifest.sqlite-shm"):
-        (state / name).unlink(missing_ok=True)
-    path = state / "manifest.sqlite"
-    if damage is scramble:  # the header: SQLite must refuse it
-        path.write_bytes(b"not a database, whatever it says" + path.read_bytes()[32:])
-    else:
-        damage(path.name)(state)
+    for file in (tmp_path / "theirs").glob("bm25.*"):
+        shutil.copy2(file, state)
     await finds_every_word(vault, state)
-
-
-def test_another_layout_is_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "manifest.sqlite"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE notes (x)")
-        db.execute("PRAGMA user_version = 99")
-        db.commit()
-    manifest = Manifest(path)
-    assert manifest.problem and "layout 99" in manifest.problem
-    assert (tmp_path / "manifest.sqlite.damaged").exists()
-    with closing(ManifestReader(path)) as reader:
-        assert reader.contents() == []
-    manifest.close()
+    async with opened(vault, state) as corpus:
+        assert await ranked(corpus, "stranger7") == []

@@ -18,16 +18,23 @@ PATIENCE_S = 30.0
 
 @asynccontextmanager
 async def opened(
-    vault: Path, state: Path, *, embedder: str | None = None, environ: Mapping[str, str] | None = None, **options: Any
+    vault: Path,
+    state: Path,
+    *,
+    embedder: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    models: Path | None = None,
+    **options: Any,
 ) -> AsyncIterator[Corpus]:
     """The corpus of `vault`, after its first scan was worked off. Without `embedder` it finds by keywords only.
 
     `options` are further ones of `VectorOptions`, `environ` is added to the environment.
     """
     state.mkdir(exist_ok=True)
-    (state / "models").mkdir(exist_ok=True)
+    models = models or state / "models"
+    models.mkdir(exist_ok=True)
     environment = {**os.environ, **(environ or {})}
-    vectors = VectorOptions(embedder, state / "models", environment, **options) if embedder else None
+    vectors = VectorOptions(embedder, models, environment, **options) if embedder else None
     wanted = CorpusOptions(max_note_bytes=32 << 20, vectors=vectors)
     async with open_corpus(vault, state, wanted, lambda progress: None) as corpus:
         await settled(corpus)

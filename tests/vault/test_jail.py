@@ -441,6 +441,19 @@ def test_content_that_is_elsewhere_is_told_by_the_flags_of_the_file() -> None:
     assert not is_elsewhere(0x00008020, 0x00000020)
 
 
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="this system does not tell holes in files")
+def test_a_file_with_a_size_and_no_content_is_a_place_holder(jail: Jail, ground: Ground) -> None:
+    hollow = ground.write("hollow.md", b"")
+    os.truncate(hollow, 5000)
+    if hollow.stat().st_blocks:
+        pytest.skip("this file system fills holes")
+    with pytest.raises(Unreadable, match="it is not downloaded to this computer"):
+        jail.read(VaultPath("hollow.md"), max_bytes=1 << 20)
+    with hollow.open("r+b") as file:
+        file.write(b"here again")
+    assert jail.read(VaultPath("hollow.md"), max_bytes=1 << 20).data == b"here again".ljust(5000, b"\0")
+
+
 def test_another_case_is_told_from_another_name() -> None:
     assert differs_in_case(("Projects", "Plan.md"), ("projects", "plan.md"))
     assert differs_in_case(("Ü.md",), ("u\u0308.md",))
