@@ -62,7 +62,7 @@ def test_slow_headers_hold_no_good_client_up(guarded: Guarded, connections: int,
         f" ({during / baseline:.2f} times, measured for {held:.1f} s); all slow ones closed after {closed:.1f} s;"
         f" files open {before} before, {open_files(guarded.daemon.process.pid)} after"
     )
-    assert during <= 2 * _EVENTUALLY * baseline
+    assert during <= 2 * baseline, "a ratio within one run"
     assert closed <= 10 * _EVENTUALLY
 
 

@@ -317,6 +317,19 @@ def test_what_is_no_json_is_an_error(home: Household, line: bytes, code: int) ->
     assert [json.loads(said)["jsonrpc"] for said in client.rest().splitlines()] == ["2.0"]
 
 
+TRUSTING = "import json\nfrom sidecar.protocol import json_body\njson_body.parse = json.loads\n"
+
+
+@pytest.mark.parametrize("line", [pytest.param(b"{", id="cut"), pytest.param(b"[" * 100_000, id="deep")])
+def test_to_a_parser_that_is_trusted_what_is_no_json_is_the_end(home: Household, tmp_path: Path, line: bytes) -> None:
+    """Control of X33: one bad line takes the connection with it."""
+    client = home.relay(**run_first(tmp_path, TRUSTING))
+    client.send(line)
+    client.process.wait(PATIENCE_S)
+    assert client.process.returncode != 0
+    assert client.rest() == b""
+
+
 def test_x33_stdin_that_is_closed_from_the_start_is_code_0(home: Household) -> None:
     client = home.relay()
     assert client.end() == 0

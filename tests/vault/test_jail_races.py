@@ -132,7 +132,9 @@ def test_swapping_a_part_of_the_path_never_leads_outside(row: str, ground: Groun
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("row", ["J45", "J46", "J47"])
+@pytest.mark.parametrize(
+    "row", [pytest.param("J45", id="S14-J45"), pytest.param("J46", id="S14-J46"), pytest.param("J47", id="S14-J47")]
+)
 def test_swapping_for_a_minute_never_leads_outside(row: str, ground: Ground) -> None:
     race(row, ground, least=100_000, seconds=60)
 

@@ -51,6 +51,16 @@ def test_d11_a_nonce_that_is_missing_or_malformed_is_refused(lab: Running, query
     assert "proof" not in reply.json()
 
 
+def test_a_question_that_may_be_asked_again_has_an_answer_that_can_be_kept(
+    lab: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control of D11: to a daemon that remembers no questions, whoever kept one can ask it again for the same proof."""
+    monkeypatch.setattr("sidecar.web.identity._MOST_REMEMBERED", 0)
+    nonce = new_nonce()
+    first, again = (ask(lab, f"?nonce={nonce}").json()["proof"] for _ in range(2))
+    assert first == again
+
+
 def test_the_proof_and_a_token_may_share_a_connection(lab: Running) -> None:
     # a relay sends its key on the connection that was proven, not on a new one
     with wire.Wire(lab.port) as client:
