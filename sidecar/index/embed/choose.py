@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sidecar.index.embed.base import Embedder
-from sidecar.index.embed.weights import E5_WEIGHTS, MODELS, Model, NoModel, checked, is_present
+from sidecar.index.embed.weights import E5_WEIGHTS, MODELS, Model, NoModel, checked, is_present, require
 from sidecar.index.wire import EmbedderOptions
 
 _NONE = EmbedderOptions()
@@ -41,6 +41,7 @@ def choose(name: str, models_dir: Path, report: Callable[[str], None], options: 
             weights.close()
             raise
     if name == "use":
+        require("use", models_dir)  # before its package is imported, which may not be there either
         from sidecar.index.embed.use import Use
 
         return Use()

@@ -85,6 +85,21 @@ def is_present(model: Model, models_dir: Path) -> bool:
     return all(next(found(part, models_dir), None) for part in MODELS[model])
 
 
+def require(model: Model, models_dir: Path) -> None:
+    """Pass if all files of a model are there. Blocks.
+
+    Raises:
+        NoModel: one of them is nowhere.
+    """
+    for part in MODELS[model]:
+        if next(found(part, models_dir), None) is None:
+            raise _missing(part)
+
+
+def _missing(part: Part) -> NoModel:
+    return NoModel(f"the embedding model {part.model} is not here ({part.name} is missing); {part.cure}")
+
+
 def checked(part: Part, models_dir: Path) -> Path:
     """A file whose hash is right. Reads all of it, up to 72 MB. Blocks.
 
@@ -94,7 +109,7 @@ def checked(part: Part, models_dir: Path) -> Path:
     """
     places = list(found(part, models_dir))
     if not places:
-        raise NoModel(f"the embedding model {part.model} is not here ({part.name} is missing); {part.cure}")
+        raise _missing(part)
     for place in places:
         if is_right(part, place):
             return place
