@@ -77,7 +77,7 @@ def outliers(weights: WeightFile) -> None:
 
 def vectors(weights: WeightFile) -> None:
     """Print texts and their vectors."""
-    exact = E5(weights, Made(exact_body(weights), sentencepiece_model(weights)))
+    exact = E5(weights, lambda: Made(exact_body(weights), sentencepiece_model(weights)))
     passages = exact.passages(TEXTS)
     rows = [
         {

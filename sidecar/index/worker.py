@@ -12,7 +12,6 @@ save for no backfill. Only changes of the store take turns.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import logging
 import os
@@ -31,6 +30,7 @@ from sidecar.errors import SidecarError
 from sidecar.index import wire
 from sidecar.index.embed.base import EmbedderAway
 from sidecar.index.lines import LineOfWork, Steps
+from sidecar.index.native_memory import give_back
 from sidecar.index.store_folder import StoreFailed, StoreFolder, Taken, name_for
 from sidecar.index.wire import Array, Float16, Float32, Message
 
@@ -144,7 +144,7 @@ class Worker:
             )
         except SidecarError as missing:
             raise Refused("off", str(missing)) from missing
-        _give_back()
+        give_back()
         return Message({"embedder": self._embedder.id, "dim": self._embedder.dim})
 
     def _open(self, message: Message) -> Steps:
@@ -318,12 +318,6 @@ class Worker:
     def _opened(self) -> Store:
         assert self._store is not None
         return self._store
-
-
-def _give_back() -> None:
-    """Memory that was used while something was loaded goes back to the system, 25 MB for e5; only glibc keeps it."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _parts(size: int, most: int) -> list[slice]:

@@ -36,7 +36,7 @@ def choose(name: str, models_dir: Path, report: Callable[[str], None], options: 
 
         weights = WeightFile(checked(E5_WEIGHTS, models_dir))
         try:
-            return E5(weights, made(weights, models_dir, report))
+            return E5(weights, lambda: made(weights, models_dir, report))
         except BaseException:
             weights.close()
             raise

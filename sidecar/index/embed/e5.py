@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -15,10 +15,14 @@ from sidecar.index.embed.e5_made import BUILD, Made
 from sidecar.index.embed.e5_pieces import Cutter, Ids
 from sidecar.index.embed.lanes import Lanes
 from sidecar.index.embed.weights import E5_WEIGHTS
+from sidecar.index.native_memory import give_back
 
 LANES = 2
 """Texts embedded at once. Two threads that each run a text of their own do more than one run with two threads, by a
 quarter; more of them would take the computer from whoever works at it."""
+
+REST_S = 30.0
+"""A lane without work for so long gives its body back: both together had 100 MB, and a new one is there in 0.2 s."""
 
 # what the model was trained with
 _PASSAGE, _QUERY = "passage: ", "query: "
@@ -33,19 +37,24 @@ class Body(Protocol):
 class E5:
     """See `base.Embedder`.
 
-    Each lane has a body of its own, for 40 MB: where two threads run one, they hand the same memory to and fro between
-    two processors, and both together did 25 texts a second or 38, from one second to the next.
+    Each lane has a body of its own, for 40 MB, and so have queries: where two threads run one, they hand the same
+    memory to and fro between two processors, and both together did 25 texts a second or 38, from one second to the
+    next.
     """
 
     dim = WIDTH
     id = f"e5@{E5_WEIGHTS.sha256[:12]}.{BUILD}/{WIDTH}"
 
-    def __init__(self, weights: WeightFile, made: Made, lanes: int = LANES) -> None:
+    def __init__(
+        self, weights: WeightFile, load: Callable[[], Made], *, lanes: int = LANES, rest_s: float = REST_S
+    ) -> None:
+        """`load` is called again for each body that is started later, so that its bytes need not stay in memory."""
         self._weights = weights
+        made = load()
         self._cutter = Cutter(made.pieces, weights)
-        self._bodies = [start(made.body) for _ in range(lanes)]
+        self._asking = start(made.body)
         self._places = places(weights)
-        self._lanes = Lanes(self._bodies, "e5")
+        self._lanes = Lanes(lanes, lambda: start(load().body), "e5", rest_s=rest_s, rested=give_back)
 
     def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
         """See `base.Embedder`."""
@@ -61,7 +70,7 @@ class E5:
 
     def query(self, text: str) -> Vectors:
         """See `base.Embedder`. Runs in the caller's thread, so it waits for no passage."""
-        return self._vector(self._bodies[0], _QUERY + text)
+        return self._vector(self._asking, _QUERY + text)
 
     def close(self) -> None:
         """See `base.Embedder`."""

@@ -36,7 +36,7 @@ class Use:
         # taken back at every call, which two threads at once would confuse.
         self._limit = threadpool_limits(1, user_api="blas")
         self._encode = cast(Callable[[list[str]], Vectors], USE(threads=1).encode)  # pyright: ignore[reportUnknownMemberType]
-        self._lanes = Lanes(range(_LANES), "use")
+        self._lanes = Lanes(_LANES, lambda: None, "use")
         self.query("")  # loads what the package would load at the first call, when two threads may come at once
 
     def passages(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
