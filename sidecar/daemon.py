@@ -32,6 +32,7 @@ from sidecar.errors import AlreadyServed
 from sidecar.index.indexer import Progress
 from sidecar.index.opening import CorpusOptions, open_corpus
 from sidecar.index.vector_options import from_settings
+from sidecar.index.workers import Workers
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
@@ -102,8 +103,9 @@ async def open_daemon(
         keys = Keys(token, local_key, callers(book.named))
         tokens = Tokens(book, keys, files, lambda: app.token_changed())
         stack.push_async_callback(tokens.close)
+        workers = await _workers(stack, options)
         corpus = await stack.enter_async_context(
-            open_corpus(options.vault, state_dir, _corpus_options(options, max_note_bytes), report)
+            open_corpus(options.vault, state_dir, _corpus_options(options, max_note_bytes), report, workers)
         )
         switches = Switches(config.notes.allow_writes, state_dir, files, options.environment)
         writing = await stack.enter_async_context(
@@ -155,8 +157,15 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 def _corpus_options(options: ServeOptions, max_note_bytes: int) -> CorpusOptions:
-    vectors = from_settings(options.config, options.models_dir, options.environment)
-    return CorpusOptions(max_note_bytes, options.config.notes.other_devices, vectors)
+    return CorpusOptions(max_note_bytes, options.config.notes.other_devices)
+
+
+async def _workers(stack: AsyncExitStack, options: ServeOptions) -> Workers | None:
+    """What makes the vectors of every collection; None where search by meaning is switched off."""
+    wanted = from_settings(options.config, options.models_dir, options.environment)
+    if wanted is None:
+        return None
+    return await stack.enter_async_context(Workers(options.state_dir / "chroma", wanted))
 
 
 def _tokens(options: ServeOptions) -> tuple[str, TokenBook]:

@@ -30,7 +30,7 @@ from sidecar.errors import SidecarError
 from sidecar.index import indexer, literal, manifest, preparers, snippets
 from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
-from sidecar.index.vectors import Patience
+from sidecar.index.vector_worker import Patience
 from sidecar.protocol import json_body
 from sidecar.protocol.sessions import MOST_STREAMS
 from sidecar.services import copies, searching, writing

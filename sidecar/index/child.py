@@ -46,8 +46,8 @@ class Failure:
 
     kind: Literal["off", "away", "damaged", "failed", "closed"]
     reason: str
-    store_in_hand: bool = False
-    """It was doing something with the store, which may be why."""
+    stores: frozenset[int] = frozenset()
+    """Numbers of the stores it was doing something with, which may be why."""
 
 
 class Ended(Exception):
@@ -58,34 +58,53 @@ class Ended(Exception):
         self.failure = failure
 
 
+class Declined(Ended):
+    """A store can't be opened now, for a reason outside of it; the process goes on."""
+
+
 @dataclass(slots=True)
 class _Call:
     operation: str
     line: Line
+    store: int | None
     began: float
     answer: asyncio.Future[Message]
 
 
 class Child:
-    """A started process. Whatever goes wrong with a call ends it: what it would do next is not known."""
+    """A started process. What goes wrong with a call ends it, because what it would do next is not known; only a store
+    that can't be opened for a reason outside of it is declined."""
 
-    def __init__(self, process: Process, silent_s: float, on_report: Callable[[str], None]) -> None:
+    def __init__(self, process: Process, silent_s: float, slow_s: float, on_report: Callable[[str], None]) -> None:
         self._silent_s = silent_s
+        self._slow_s = slow_s
         self._process = process
         self._on_report = on_report
         self._loop = asyncio.get_running_loop()
         self._calls: dict[int, _Call] = {}
         self._last_sign: dict[str, float] = {}
         self._last_number = 0
+        self._at: int | None = None
+        """The store it has in hand, if it says so."""
         self._failure: Failure | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._answered = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name="vector worker")
 
     @classmethod
     async def start(
-        cls, folder: Path, environment: Mapping[str, str], *, silent_s: float, on_report: Callable[[str], None]
+        cls,
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        silent_s: float,
+        slow_s: float,
+        on_report: Callable[[str], None],
     ) -> Child:
         """Start the process; it does nothing before it is asked. What its libraries print goes to a file in `folder`.
+
+        A line of it that has work and says nothing for `silent_s`, or for `slow_s` at one of `wire.SLOW_OPERATIONS`,
+        means that it hangs; then it is killed.
 
         Raises:
             OSError: the folder or the process can't be made.
@@ -105,7 +124,7 @@ class Child:
             )  # fmt: skip
         finally:
             os.close(log)
-        return cls(process, silent_s, on_report)
+        return cls(process, silent_s, slow_s, on_report)
 
     @property
     def pid(self) -> int:
@@ -116,13 +135,6 @@ class Child:
     def failure(self) -> Failure | None:
         """Why it ended or is being ended; None while it works."""
         return self._failure
-
-    def expect_signs(self, silent_s: float) -> None:
-        """From now on, a line that has work and says nothing for so long means that the process hangs."""
-        self._silent_s = silent_s
-        if self._watch:
-            self._watch.cancel()
-        self._look_out()
 
     def waiting(self, line: Line) -> int:
         """Calls of a line without an answer yet."""
@@ -137,8 +149,10 @@ class Child:
         self, operation: str, arrays: Sequence[Array] = (), *, head: Mapping[str, Any] | None = None
     ) -> asyncio.Future[Message]:
         """Send a call. When the process ends before it answers, the future raises `Ended`."""
-        line = wire.line_of(operation, urgent=bool(head and head.get("urgent")))
-        call = _Call(operation, line, self._loop.time(), self._loop.create_future())
+        given = head or {}
+        line = wire.line_of(operation, urgent=bool(given.get("urgent")))
+        store = int(given["store"]) if operation in wire.STORE_OPERATIONS else None
+        call = _Call(operation, line, store, self._loop.time(), self._loop.create_future())
         if self._failure:
             call.answer.set_exception(Ended(self._failure))
             return call.answer
@@ -146,7 +160,7 @@ class Child:
         self._calls[self._last_number] = call
         assert self._process.stdin is not None
         # not awaited: the number of calls is bounded, and a process that does not read must not hold up the caller
-        self._process.stdin.write(wire.encode({**(head or {}), "id": self._last_number, "op": operation}, arrays))
+        self._process.stdin.write(wire.encode({**given, "id": self._last_number, "op": operation}, arrays))
         self._look_out()
         return call.answer
 
@@ -155,8 +169,20 @@ class Child:
 
         Raises:
             Ended: the process ended, or refused and was ended.
+            Declined: a store was not opened.
         """
         return await self.begin(operation, arrays, head=head)
+
+    async def close_store(self, number: int) -> None:
+        """Have a store closed once nothing is asked of it any more.
+
+        Raises:
+            Ended: the process ended meanwhile.
+        """
+        while any(call.store == number for call in self._calls.values()):
+            self._answered.clear()
+            await self._answered.wait()
+        await self.call("close", store=number)
 
     async def ended(self) -> Failure:
         """Wait for its end; why it ended."""
@@ -200,10 +226,11 @@ class Child:
             self.end(Failure("failed", f"sent what is no answer ({type(garbled).__name__})"))
         finally:
             code = await self._process.wait()
-            self._failure = self._failure or Failure("failed", _how(code), self._store_in_hand)
+            self._failure = self._failure or Failure("failed", _how(code), self._stores_in_hand)
             if self._watch:
                 self._watch.cancel()
             calls, self._calls = self._calls, {}
+            self._answered.set()
             for call in calls.values():
                 if not call.answer.done():
                     call.answer.set_exception(Ended(self._failure))
@@ -213,13 +240,21 @@ class Child:
         head = message.head
         if "id" in head:
             call = self._calls.pop(int(head["id"]))
+            self._answered.set()
             self._last_sign[call.line] = self._loop.time()
             if "refused" in head:
+                at = frozenset[int]() if call.store is None else frozenset((call.store,))
+                failure = Failure(head["refused"], str(head["reason"]), at)
+                if head.get("goes_on"):
+                    if not call.answer.done():
+                        call.answer.set_exception(Declined(failure))
+                    return
                 self._calls[int(head["id"])] = call
-                in_hand = call.operation in wire.STORE_OPERATIONS
-                self.end(Failure(head["refused"], str(head["reason"]), in_hand))
+                self.end(failure)
             elif not call.answer.done():
                 call.answer.set_result(message)
+        elif "at" in head:
+            self._at = head["at"]
         elif "sign" in head:
             self._last_sign[str(head["sign"])] = self._loop.time()
         elif "report" in head:
@@ -229,23 +264,37 @@ class Child:
             logging.getLogger(str(head["name"])).log(int(head["log"]), "%s", head["text"])
 
     @property
-    def _store_in_hand(self) -> bool:
-        return any(call.operation in wire.STORE_OPERATIONS for call in self._calls.values())
+    def _stores_in_hand(self) -> frozenset[int]:
+        """Those of the first call of each line: the others have not begun. Where the process says it, the one."""
+        if self._at is not None:
+            return frozenset((self._at,))
+        return frozenset(call.store for call in self._first_of_each_line() if call.store is not None)
 
     def _look_out(self) -> None:
         """See to it that silence is noticed: kill what hangs, look again when it could be so far."""
-        if self._watch and not self._watch.cancelled() and self._watch.when() > self._loop.time():
-            return
-        since: dict[Line, float] = {}
-        for call in self._calls.values():
-            since[call.line] = min(since.get(call.line, call.began), call.began)
-        due = [max(began, self._last_sign.get(line, 0.0)) + self._silent_s for line, began in since.items()]
+        due = [self._due(call) for call in self._first_of_each_line()]
         if not due:
             return
-        if min(due) <= self._loop.time():
-            self.end(Failure("failed", f"did not answer for {self._silent_s:g} s", self._store_in_hand))
-        else:
-            self._watch = self._loop.call_at(min(due), self._look_out)
+        now = self._loop.time()
+        when, silent_s = min(due)
+        if when <= now:
+            self.end(Failure("failed", f"did not answer for {silent_s:g} s", self._stores_in_hand))
+        elif self._watch is None or not now < self._watch.when() <= when:
+            if self._watch:
+                self._watch.cancel()
+            self._watch = self._loop.call_at(when, self._look_out)
+
+    def _due(self, call: _Call) -> tuple[float, float]:
+        """When its line has been silent for too long, and how long that is."""
+        silent_s = self._slow_s if call.operation in wire.SLOW_OPERATIONS else self._silent_s
+        return max(call.began, self._last_sign.get(call.line, 0.0)) + silent_s, silent_s
+
+    def _first_of_each_line(self) -> list[_Call]:
+        """What the process is at; it does the calls of a line in their order."""
+        firsts: dict[Line, _Call] = {}
+        for call in self._calls.values():
+            firsts.setdefault(call.line, call)
+        return list(firsts.values())
 
 
 def _open_log(folder: Path) -> int:

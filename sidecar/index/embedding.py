@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sidecar.errors import VectorsAway
-from sidecar.index.careful import Careful
 from sidecar.index.manifest import Applied
 from sidecar.index.manifest_reader import ManifestReader, ToEmbed
 from sidecar.index.succession import Succession
@@ -48,7 +47,7 @@ class VectorFeed:
 
     def __init__(self, vectors: Vectors, succession: Succession, writer: Writer, reader: ManifestReader) -> None:
         self._vectors = vectors
-        self._careful = Careful(vectors)
+        self._careful = vectors.worker.careful
         self._succession = succession
         self._writer = writer
         self._reader = reader
@@ -173,7 +172,11 @@ class VectorFeed:
         rows = await self._lane.run(self._reader.to_embed, chunk_ids, embedder)
         vectors = {row.text_hash: row.vector for row in rows if row.vector is not None}
         if not vectors and rows:
-            vectors = await self._careful.made({row.text_hash: row.text for row in rows[:most]}, urgent=urgent)
+            vectors = await self._careful.made(
+                self._vectors.embed, {row.text_hash: row.text for row in rows[:most]}, urgent=urgent
+            )
+            if self._embedder() != embedder:
+                raise VectorsAway("The vector index was started again with another embedder.")
             await self._writer.write(lambda manifest: manifest.keep_vectors(embedder, vectors))
             await self._tell_aside([row for row in rows if self._careful.is_aside(row.text_hash)])
         taken = [Embedded(row.chunk_id, vectors[row.text_hash]) for row in rows if row.text_hash in vectors]

@@ -26,9 +26,10 @@ from sidecar.index.preparers import Preparers
 from sidecar.index.server_names import collection_of
 from sidecar.index.succession import Succession
 from sidecar.index.tokens import Tokenizer
-from sidecar.index.vector_options import VectorOptions
+from sidecar.index.vector_worker import VectorWorker
 from sidecar.index.vectors import Vectors
 from sidecar.index.wire import Array, Int64
+from sidecar.index.workers import Workers
 from sidecar.tasks import Lane
 from sidecar.vault.jail import Jail
 from sidecar.vault.watch import Watcher
@@ -38,18 +39,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CorpusOptions:
-    """What one corpus needs to know. Without `vectors` it finds by keywords only."""
+    """What one corpus needs to know."""
 
     max_note_bytes: int
     other_devices: bool = False
-    vectors: VectorOptions | None = None
+    whose: str = ""
+    """The owner of its vectors, for the log, such as " of database 'x'"."""
 
 
 @asynccontextmanager
 async def open_corpus(
-    root: Path, state_dir: Path, options: CorpusOptions, on_progress: Callable[[Progress], None]
+    root: Path,
+    state_dir: Path,
+    options: CorpusOptions,
+    on_progress: Callable[[Progress], None],
+    workers: Workers | None = None,
 ) -> AsyncGenerator[Corpus]:
-    """The corpus of the folder `root`, its index kept in `state_dir`.
+    """The corpus of the folder `root`, its index kept in `state_dir`. Without `workers` it finds by keywords only.
 
     Raises:
         Unreadable: the folder can't be opened.
@@ -88,8 +94,8 @@ async def open_corpus(
         # Starting the worker takes the processor for two seconds. Where nothing has a vector yet, words come first.
         is_new = await files.run(_is_empty, reader)
         indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks, on_restored)
-        if options.vectors is not None:
-            meaning = await _meaning(stack, files, path, options.vectors, indexer, held=is_new)
+        if workers is not None:
+            meaning = await _meaning(stack, files, path, options.whose, workers, indexer, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
         try:
@@ -112,8 +118,9 @@ def _is_empty(reader: ManifestReader) -> bool:
 
 
 async def _meaning(
-    stack: AsyncExitStack, files: Lane, manifest: Path, options: VectorOptions, indexer: Indexer, *, held: bool
+    stack: AsyncExitStack, files: Lane, manifest: Path, whose: str, workers: Workers, indexer: Indexer, *, held: bool
 ) -> Meaning:
+    options = workers.options
     known, fed, sought = [await files.run(ManifestReader, manifest) for _ in range(3)]
     stack.push_async_callback(files.run, known.close)
     collection = await files.run(collection_of, manifest.parent) if options.server else ""
@@ -135,26 +142,25 @@ async def _meaning(
     async def known_vectors(embedder: str, ids: Int64) -> tuple[Int64, Array]:
         return await asking.run(cached, embedder, ids)
 
-    def vectors_by(
-        embedder: str, expected_id: str | None, on_ready: Callable[[], None], *, held: bool = False
-    ) -> Vectors:
+    def vectors_by(worker: VectorWorker, on_ready: Callable[[], None], *, held: bool = False) -> Vectors:
         return Vectors(
+            worker,
             manifest.parent / "chroma",
-            embedder,
-            options.models_dir,
             known_vectors=known_vectors,
             on_ready=on_ready,
-            environment=options.environment,
-            options=options.embedder_options,
-            expected_id=expected_id,
             server=options.server,
             collection=collection,
-            factory=options.factory,
             held=held,
+            whose=whose,
         )
 
-    vectors = vectors_by(options.embedder, None, lambda: feed.worker_is_up(), held=held)
-    succession = Succession(vectors, lambda name, its_id: vectors_by(name, its_id, lambda: None), indexer, sought)
+    @asynccontextmanager
+    async def before(embedder_id: str) -> AsyncGenerator[Vectors]:
+        async with workers.earlier(embedder_id) as worker, vectors_by(worker, lambda: None) as old:
+            yield old
+
+    vectors = vectors_by(workers.current, lambda: feed.worker_is_up(), held=held)
+    succession = Succession(vectors, before, indexer, sought)
     feed = VectorFeed(vectors, succession, indexer, fed)
     await stack.enter_async_context(vectors)
     return Meaning(vectors, feed, succession, options.method, options.backend)

@@ -23,6 +23,7 @@ from sidecar.index.wire import Array, Int64
 _SILENT_S: Final = 60.0
 _CLOSE_S: Final = 5.0
 _SAMPLE: Final = 200
+_STORE: Final = 1
 _SELF_SHARE: Final = 0.9  # as at each start of the worker
 
 
@@ -44,12 +45,14 @@ async def probe(root: Path, manifest: Path, options: VectorOptions) -> Probed:
     """
     if not await asyncio.to_thread(root.is_dir):
         return Probed("there is none yet; the first start makes it")
-    child = await Child.start(root, options.environment, silent_s=_SILENT_S, on_report=lambda text: None)
+    child = await Child.start(
+        root, options.environment, silent_s=_SILENT_S, slow_s=_SILENT_S, on_report=lambda text: None
+    )
     try:
         return await _probed(child, root, manifest, options)
     except Ended as ended:
         failure = ended.failure
-        is_lasting = failure.kind in ("off", "away") or (failure.kind == "failed" and not failure.store_in_hand)
+        is_lasting = failure.kind in ("off", "away") or (failure.kind == "failed" and not failure.stores)
         return Probed("", failure.reason if failure.kind == "off" else f"the store {failure.reason}", is_lasting)
     finally:
         await child.close(_CLOSE_S)
@@ -69,11 +72,15 @@ async def _probed(child: Child, root: Path, manifest: Path, options: VectorOptio
         return Probed(f"{embedder_id} has no store yet; the next start fills one")
     if strange := await asyncio.to_thread(folder.strangeness):
         return Probed("", f"the store {strange}")
-    opened = await child.call("open", root=str(root), set_aside=None, server=None, collection="")
+    opened = await child.call("open", store=_STORE, root=str(root), set_aside=None, server=None, collection="")
     count = int(opened.head["count"])
-    sampled = (await child.call("sample", most=_SAMPLE)).arrays[0].astype(np.int64) if count else np.empty(0, np.int64)
+    sampled = (
+        (await child.call("sample", store=_STORE, most=_SAMPLE)).arrays[0].astype(np.int64)
+        if count
+        else np.empty(0, np.int64)
+    )
     ids, vectors = await asyncio.to_thread(_known, manifest, embedder_id, sampled)
-    hits = int((await child.call("probe", (ids, vectors))).head["hits"]) if ids.size else 0
+    hits = int((await child.call("probe", (ids, vectors), store=_STORE)).head["hits"]) if ids.size else 0
     if sampled.size and not ids.size:
         return Probed("", "the store holds nothing that belongs to this index")
     if hits < _SELF_SHARE * ids.size:

@@ -1,8 +1,8 @@
 """From one embedder to the next: the old one answers until the new one's vectors are complete, then it is cleared away.
 
 Vectors of two embedders can't be compared, so each has a store of its own.
-While the new store is filled, a second worker has the old one open, for
-queries only; what was written since then is found there by its words alone.
+While the new store is filled, a second worker, shared by all corpora, has
+the old one open, for queries only; what was written since then is found there by its words alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 
@@ -38,11 +39,11 @@ class Succession:
     def __init__(
         self,
         vectors: Vectors,
-        before: Callable[[str, str], Vectors],
+        before: Callable[[str], AbstractAsyncContextManager[Vectors]],
         writer: Writer,
         reader: ManifestReader,
     ) -> None:
-        """`before` makes the vector index of an earlier embedder, by its name and its id."""
+        """`before` opens the vector index of an earlier embedder, by its id."""
         self._vectors = vectors
         self._before = before
         self._writer = writer
@@ -126,10 +127,9 @@ class Succession:
                 await self._stand_in(self._wanted)
 
     async def _stand_in(self, embedder_id: str) -> None:
-        name, _, _ = embedder_id.rpartition("@")
         self._ended.clear()
         try:
-            async with self._before(name, embedder_id) as self._old:
+            async with self._before(embedder_id) as self._old:
                 while self._wanted == embedder_id:
                     await self._changed.wait()
                     self._changed.clear()

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from sidecar.config import Config
 from sidecar.errors import BadConfig
 from sidecar.index.fuse import Method
-from sidecar.index.vectors import FACTORY
+from sidecar.index.vector_worker import FACTORY
 from sidecar.index.wire import Backend, EmbedderOptions, Server
 
 CLOUD_KEY: Final = "CHROMA_API_KEY"

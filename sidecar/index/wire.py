@@ -36,6 +36,7 @@ LINES: Final[dict[str, Line]] = {
     "embed_query": "query",
     "load": "work",
     "open": "work",
+    "close": "work",
     "sample": "work",
     "probe": "work",
     "embed": "embed",
@@ -47,9 +48,12 @@ LINES: Final[dict[str, Line]] = {
 """Every operation and its line, if it is not urgent."""
 
 STORE_OPERATIONS: Final = frozenset(
-    {"query", "query_vector", "open", "sample", "probe", "upsert", "delete", "ids", "drop"}
+    {"query", "query_vector", "open", "close", "sample", "probe", "upsert", "delete", "ids", "drop"}
 )
-"""Those that have the vector store in hand, whose damage can end the process."""
+"""Those that have a vector store in hand, whose damage can end the process. Their head names it: "store", a number."""
+
+SLOW_OPERATIONS: Final = frozenset({"load", "open", "sample", "probe"})
+"""Those that may show no sign for long: loading from a slow disk, catching up with a long log."""
 
 _PREFIX: Final = struct.Struct("<II")
 PREFIX_BYTES: Final = _PREFIX.size

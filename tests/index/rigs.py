@@ -13,12 +13,14 @@ import numpy as np
 
 from sidecar.index.child import Child
 from sidecar.index.store_folder import name_for
-from sidecar.index.vectors import Patience, Vectors
+from sidecar.index.vector_worker import Patience, VectorWorker
+from sidecar.index.vectors import Vectors
 from sidecar.index.wire import Array, Float16, Int64
 from tests.index import embedders
 from tests.index.embedders import DIM, FACTORY
 
 PATIENCE_S = 30.0
+STORE = 1
 NAME = name_for(f"hash@1/{DIM}")
 
 
@@ -35,27 +37,26 @@ class Rig:
     """The owner of a vector index: caches what it stored, counts the starts."""
 
     def __init__(
-        self, state: Path, embedder: str = "hash", patience: Patience | None = None, factory: str = FACTORY
+        self,
+        state: Path,
+        embedder: str = "hash",
+        patience: Patience | None = None,
+        factory: str = FACTORY,
+        worker: VectorWorker | None = None,
     ) -> None:
         self.state = state
         self.root = state / "chroma"
         self.folder = self.root / NAME
         self.models = state / "models"
-        self.models.mkdir(exist_ok=True)
+        self.models.mkdir(parents=True, exist_ok=True)
         self.cached: dict[int, Float16] = {}
         self.asked: list[int] = []
         self.starts = 0
         self._started = asyncio.Event()
-        self.vectors = Vectors(
-            self.root,
-            embedder,
-            self.models,
-            known_vectors=self._known,
-            on_ready=self._on_ready,
-            environment=os.environ,
-            factory=factory,
-            patience=patience,
+        self.worker = worker or VectorWorker(
+            self.root, embedder, self.models, environment=os.environ, factory=factory, patience=patience
         )
+        self.vectors = Vectors(self.worker, self.root, known_vectors=self._known, on_ready=self._on_ready)
 
     def _on_ready(self) -> None:
         self.starts += 1
@@ -99,6 +100,15 @@ async def rigged(
     state: Path, embedder: str = "hash", patience: Patience | None = None, factory: str = FACTORY
 ) -> AsyncGenerator[Rig]:
     rig = Rig(state, embedder, patience, factory)
+    async with rig.worker, rig.vectors:
+        yield rig
+
+
+@asynccontextmanager
+async def beside(first: Rig, state: Path) -> AsyncGenerator[Rig]:
+    """Another collection in the worker of `first`."""
+    state.mkdir(exist_ok=True)
+    rig = Rig(state, worker=first.worker)
     async with rig.vectors:
         yield rig
 
@@ -116,7 +126,9 @@ async def child(state: Path, embedder: str = "hash") -> AsyncGenerator[tuple[Chi
     """A worker with its embedder loaded, and what it reported."""
     (state / "models").mkdir(exist_ok=True)
     reports: list[str] = []
-    running = await Child.start(state / "chroma", os.environ, silent_s=PATIENCE_S, on_report=reports.append)
+    running = await Child.start(
+        state / "chroma", os.environ, silent_s=PATIENCE_S, slow_s=PATIENCE_S, on_report=reports.append
+    )
     try:
         async with asyncio.timeout(PATIENCE_S):
             await running.call("load", factory=FACTORY, name=embedder, models=str(state / "models"))
@@ -125,8 +137,8 @@ async def child(state: Path, embedder: str = "hash") -> AsyncGenerator[tuple[Chi
         await running.close(5.0)
 
 
-async def open_store(running: Child, state: Path) -> None:
-    await running.call("open", root=str(state / "chroma"), set_aside=None, server=None, collection="")
+async def open_store(running: Child, state: Path, store: int = STORE) -> None:
+    await running.call("open", store=store, root=str(state / "chroma"), set_aside=None, server=None, collection="")
 
 
 def damages() -> dict[str, Callable[[Path], None]]:

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from sidecar.errors import VectorsAway
-from sidecar.index import vectors as vectors_module
-from sidecar.index.vectors import Patience
+from sidecar.index.vector_worker import FACTORY, Patience
 from tests.index.embedders import DIM, vector
 from tests.index.rigs import PATIENCE_S, copied, damages, rigged, text, texts_and_vectors
 
@@ -66,7 +65,7 @@ async def test_chunks_are_stored_found_listed_and_deleted(tmp_path: Path) -> Non
 
 
 async def test_a_mistake_of_the_caller_is_not_taken_for_one_of_the_store(tmp_path: Path) -> None:
-    async with rigged(tmp_path, factory=vectors_module.FACTORY) as rig:  # the product's own
+    async with rigged(tmp_path, factory=FACTORY) as rig:  # the product's own
         await rig.started()
         assert rig.vectors.dim == DIM
         for bad in (np.zeros((2, DIM)), np.zeros((1, DIM + 1)), np.full((1, DIM), np.nan)):

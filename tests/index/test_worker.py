@@ -17,7 +17,7 @@ import pytest
 from sidecar.index.child import Child, Ended
 from sidecar.index.wire import Message
 from tests.index.embedders import DIM, FACTORY, vector
-from tests.index.rigs import NAME, PATIENCE_S, child, open_store
+from tests.index.rigs import NAME, PATIENCE_S, STORE, child, open_store
 from tests.lab import wait_until
 
 IDS = np.arange(1, 101, dtype=np.int64)
@@ -56,10 +56,10 @@ async def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None
 async def test_a_query_is_answered_while_a_text_is_being_embedded(tmp_path: Path) -> None:
     async with child(tmp_path, "gated") as (running, _):
         await open_store(running, tmp_path)
-        await running.call("upsert", (IDS, np.stack([vector(str(number)) for number in IDS])))
+        await running.call("upsert", store=STORE, arrays=(IDS, np.stack([vector(str(number)) for number in IDS])))
         stuck = running.begin("embed", head={"texts": ["wait for it"]})
         await seen(tmp_path, "wait for it")
-        ids, _ = (await running.call("query", text="7", n=1)).arrays
+        ids, _ = (await running.call("query", store=STORE, text="7", n=1)).arrays
         assert ids.tolist() == [7]
         assert not stuck.done()
         (tmp_path / "models" / "go").touch()
@@ -87,19 +87,19 @@ async def test_a_query_beside_long_work_waits_for_a_fraction_of_it(tmp_path: Pat
         await open_store(running, tmp_path)
         many = np.arange(1_000, 3_000, dtype=np.int64)
         vectors = np.random.default_rng(0).normal(size=(many.size, DIM)).astype(np.float32)
-        await running.call("upsert", (IDS, np.stack([vector(str(number)) for number in IDS])))
+        await running.call("upsert", store=STORE, arrays=(IDS, np.stack([vector(str(number)) for number in IDS])))
         if work == "delete":
-            await running.call("upsert", (many, vectors))
-        await running.call("query", text="7", n=10)
+            await running.call("upsert", store=STORE, arrays=(many, vectors))
+        await running.call("query", store=STORE, text="7", n=10)
         began = time.perf_counter()
         if work == "embed":
             call = running.begin("embed", head={"texts": texts(64)})
         else:
-            call = running.begin(work, (many, vectors) if work == "upsert" else (many,))
+            call = running.begin(work, (many, vectors) if work == "upsert" else (many,), head={"store": STORE})
         waits: list[float] = []
         while not call.done():
             asked = time.perf_counter()
-            await running.call("query", text="7", n=10)
+            await running.call("query", store=STORE, text="7", n=10)
             waits.append(time.perf_counter() - asked)
         whole = time.perf_counter() - began
         # in pieces, the longest wait is a few of a hundred, or a quarter of it on a machine that does other things as
@@ -122,15 +122,15 @@ async def test_an_embedder_that_fails_on_every_text_is_a_failure_and_no_zeros(tm
         with pytest.raises(Ended) as ended:
             await running.call("embed", texts=["one"])
         assert ended.value.failure.kind == "failed"
-        assert not ended.value.failure.store_in_hand
+        assert not ended.value.failure.stores
         assert await running.ended() == ended.value.failure
 
 
 async def test_a_query_without_meaning_finds_nothing(tmp_path: Path) -> None:
     async with child(tmp_path) as (running, _):
         await open_store(running, tmp_path)
-        await running.call("upsert", (IDS[:1], vector("1")[np.newaxis]))
-        ids, cosines = (await running.call("query", text=" ", n=5)).arrays
+        await running.call("upsert", store=STORE, arrays=(IDS[:1], vector("1")[np.newaxis]))
+        ids, cosines = (await running.call("query", store=STORE, text=" ", n=5)).arrays
         assert ids.size == cosines.size == 0
 
 
@@ -151,7 +151,7 @@ async def test_a_worker_whose_store_is_open_elsewhere_is_refused(tmp_path: Path)
         with pytest.raises(Ended, match="open in another process") as ended:
             await open_store(second, tmp_path)
         assert ended.value.failure.kind == "away"
-        await first.call("upsert", (IDS[:1], vector("1")[np.newaxis]))
+        await first.call("upsert", store=STORE, arrays=(IDS[:1], vector("1")[np.newaxis]))
 
 
 async def test_an_interrupt_is_the_business_of_the_daemon(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ from sidecar.index.child import Child
 
 async def main():
     folder = Path(sys.argv[1])
-    child = await Child.start(folder / "chroma", os.environ, silent_s=30, on_report=print)
+    child = await Child.start(folder / "chroma", os.environ, silent_s=30, slow_s=30, on_report=print)
     await child.call("load", factory={FACTORY!r}, name="gated", models=str(folder / "models"))
-    await child.call("open", root=str(folder / "chroma"), set_aside=None, server=None, collection="")
+    await child.call("open", store=1, root=str(folder / "chroma"), set_aside=None, server=None, collection="")
     child.begin("embed", head={{"texts": ["wait"] if sys.argv[2] == "busy" else ["go"]}})
     print("pid", child.pid, flush=True)
     await child.ended()
@@ -211,6 +211,8 @@ async def test_a_log_that_has_grown_long_begins_anew(tmp_path: Path) -> None:
     (tmp_path / "chroma").mkdir()
     log = tmp_path / "chroma" / "worker.log"
     log.write_bytes(bytes(1 << 19))
-    running = await Child.start(tmp_path / "chroma", os.environ, silent_s=PATIENCE_S, on_report=print)
+    running = await Child.start(
+        tmp_path / "chroma", os.environ, silent_s=PATIENCE_S, slow_s=PATIENCE_S, on_report=print
+    )
     await running.close(5.0)
     assert log.stat().st_size < 1 << 10

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from sidecar.index.corpus import Corpus
 from sidecar.index.opening import CorpusOptions, open_corpus
 from sidecar.index.vector_options import VectorOptions
+from sidecar.index.workers import Workers
 
 PATIENCE_S = 30.0
 
@@ -34,9 +35,13 @@ async def opened(
     models = models or state / "models"
     models.mkdir(exist_ok=True)
     environment = {**os.environ, **(environ or {})}
-    vectors = VectorOptions(embedder, models, environment, **options) if embedder else None
-    wanted = CorpusOptions(max_note_bytes=32 << 20, vectors=vectors)
-    async with open_corpus(vault, state, wanted, lambda progress: None) as corpus:
+    wanted = CorpusOptions(max_note_bytes=32 << 20)
+    async with AsyncExitStack() as stack:
+        workers = None
+        if embedder:
+            vectors = VectorOptions(embedder, models, environment, **options)
+            workers = await stack.enter_async_context(Workers(state / "chroma", vectors))
+        corpus = await stack.enter_async_context(open_corpus(vault, state, wanted, lambda progress: None, workers))
         await settled(corpus)
         yield corpus
 
