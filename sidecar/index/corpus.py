@@ -347,6 +347,8 @@ class Corpus:
         if self._meaning is None:
             return "off"
         vectors, asked = self._meaning.vectors, self._meaning.asked
+        if vectors.state == "ready" and not self._meaning.feed.is_compared:
+            return "starting: what the vector index holds is compared with the notes"
         if vectors.state == "ready" and asked is not vectors:
             return f"ready: {asked.embedder_id} answers until all vectors by {vectors.embedder_id} are made"
         return f"{vectors.state}: {vectors.reason}" if vectors.reason else vectors.state

@@ -56,12 +56,15 @@ class VectorFeed:
         self._firsts: dict[int, None] = {}
         self._rest: dict[int, None] = {}
         self._gone: set[int] = set()
+        self.is_compared = False
+        """The store of the running worker holds what the manifest says that it holds."""
         self._up = asyncio.Event()
         self._save = asyncio.Event()
         self._fill = asyncio.Event()
 
     def worker_is_up(self) -> None:
         """The worker has started, for the first time or again: compare its store with the manifest."""
+        self.is_compared = False
         self._up.set()
 
     def wake(self) -> None:
@@ -119,6 +122,7 @@ class VectorFeed:
         await self._vectors.delete(np.array(sorted(stored - ready), np.int64))
         lost = sorted(ready - stored)
         await self._writer.write(lambda manifest: manifest.mark_pending(lost))
+        self.is_compared = not self._up.is_set()
         # emptied before the manifest is asked: what comes in meanwhile is in the answer or stays in the queues
         self._saved, self._firsts, self._rest = {}, {}, {}
         firsts, rest = await self._lane.run(self._reader.waiting_ids)

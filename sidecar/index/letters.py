@@ -76,19 +76,27 @@ def wide_normal(run: str) -> str:
     return unicodedata.normalize("NFKC", run)
 
 
+def _is_accent(mark: str, base: str) -> bool:
+    """Whether a mark after the letter `base`, "" for none, goes."""
+    if not base:
+        return mark < "\u0370"
+    return (base < "\u0530" or "\u1e00" <= base < "\u2000") and not (mark == "\u0306" and base >= "\u0400")
+
+
 def fold(word: str) -> str:
     """Without the accents of Latin, Greek and Cyrillic letters.
 
-    Marks of other scripts are letters in all but name and stay, and so does the breve that makes й out of и.
+    Marks of other scripts are letters in all but name and stay, and so does the breve that makes й out of и. A mark
+    of no script that follows no letter goes: it is what decomposing leaves of a sign such as ⇍.
     """
     if word.isascii():
         return word
     kept: list[str] = []
-    base = "\uffff"  # a mark without a letter before it stays
+    base = ""
     for char in unicodedata.normalize("NFD", word):
         if unicodedata.category(char)[0] != "M":
             base = char
-        elif (base < "\u0530" or "\u1e00" <= base < "\u2000") and not (char == "\u0306" and base >= "\u0400"):
+        elif _is_accent(char, base):
             continue
         kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept)).translate(_LETTERS)

@@ -5,7 +5,7 @@ import threading
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.index.languages import LATIN
@@ -286,6 +286,7 @@ def test_spans_lie_in_the_text_and_apart(text: str) -> None:
 
 
 @given(text=TEXTS)
+@example(text="⇍ a⇍b ⫝̸")
 def test_composed_and_decomposed_text_have_the_same_words(text: str) -> None:
     composed = unicodedata.normalize("NFC", text)
     assert words(unicodedata.normalize("NFD", composed)) == words(composed)
