@@ -58,6 +58,8 @@ PATHS = re.compile(f"{_WORD}(?:-{_WORD}){{0,7}}+(?:/{_WORD}(?:-{_WORD}){{0,7}}+)
 _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 # Vowel and cantillation signs that are left out in everyday Hebrew and Arabic, and the Arabic stretching sign.
 _OPTIONAL = re.compile("[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06ed]")
+# Marks of no script. At the beginning of a word they are what decomposing left of a sign before it, such as ⇍.
+_LOOSE = "".join(map(chr, range(0x300, 0x370)))
 _LETTERS = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t", "ŋ": "n"}
 )
@@ -68,7 +70,8 @@ def normal(word: str) -> str:
     if word.isascii():
         return word.lower()
     word = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", _HIDDEN.sub("", word)).casefold())
-    return "".join(_OPTIONAL.sub("", word).split())  # a few ligatures are phrases with blanks
+    word = "".join(_OPTIONAL.sub("", word).split())  # a few ligatures are phrases with blanks
+    return word.lstrip(_LOOSE)
 
 
 def wide_normal(run: str) -> str:
@@ -76,27 +79,19 @@ def wide_normal(run: str) -> str:
     return unicodedata.normalize("NFKC", run)
 
 
-def _is_accent(mark: str, base: str) -> bool:
-    """Whether a mark after the letter `base`, "" for none, goes."""
-    if not base:
-        return mark < "\u0370"
-    return (base < "\u0530" or "\u1e00" <= base < "\u2000") and not (mark == "\u0306" and base >= "\u0400")
-
-
 def fold(word: str) -> str:
     """Without the accents of Latin, Greek and Cyrillic letters.
 
-    Marks of other scripts are letters in all but name and stay, and so does the breve that makes й out of и. A mark
-    of no script that follows no letter goes: it is what decomposing leaves of a sign such as ⇍.
+    Marks of other scripts are letters in all but name and stay, and so does the breve that makes й out of и.
     """
     if word.isascii():
         return word
     kept: list[str] = []
-    base = ""
+    base = "\uffff"  # a mark without a letter before it stays
     for char in unicodedata.normalize("NFD", word):
         if unicodedata.category(char)[0] != "M":
             base = char
-        elif _is_accent(char, base):
+        elif (base < "\u0530" or "\u1e00" <= base < "\u2000") and not (char == "\u0306" and base >= "\u0400"):
             continue
         kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept)).translate(_LETTERS)

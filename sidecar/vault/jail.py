@@ -269,7 +269,7 @@ class Jail:
         before = os.fstat(descriptor)
         if refusal := self.refusal(before):
             raise _unreadable(path, refusal)
-        if before.st_size and not getattr(before, "st_blocks", 1) and _is_hollow(descriptor):
+        if 0 < before.st_size <= max_bytes and not getattr(before, "st_blocks", 1) and _is_hollow(descriptor):
             raise _unreadable(path, _ELSEWHERE)
         tries = 1
         while True:
