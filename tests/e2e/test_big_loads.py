@@ -263,7 +263,9 @@ def test_a_huge_note_holds_up_nobody(tmp_path: Path, mib: int, limit: int) -> No
     make_many(vault, 20)
     env = {**with_vectors("hash"), "VAULT_SIDECAR_INDEX_MAX_NOTE_MIB": str(limit)}
     with serve(vault, tmp_path / "state", env=env) as served, used(served.daemon.pid) as usage:
-        (vault / "Huge.md").write_text(big_text(mib))
+        whole = tmp_path / "Huge.md"  # in one step: half of it would be a note below the limit
+        whole.write_text(big_text(mib))
+        whole.rename(vault / "Huge.md")
         (vault / "Small.md").write_text("a small one beside it\n")
         until(served, lambda: served.found("a small one beside it") == ["Small.md"])
         if mib > limit:
