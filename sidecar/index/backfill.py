@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sidecar.index.look import Findings, Looker
 from sidecar.index.manifest import Batch
 from sidecar.index.manifest_reader import ManifestReader
-from sidecar.index.prepare import Prepared, Skip
+from sidecar.index.prepare import Lot, Prepared
 from sidecar.index.preparers import Preparers
 from sidecar.tasks import Lane
 
@@ -95,16 +95,16 @@ class Backfill:
         await self._lane.close()
 
 
-def to_batch(findings: Findings, prepared: Iterable[Prepared | Skip]) -> Batch:
+def to_batch(findings: Findings, prepared: Lot) -> Batch:
     """What was found and prepared, as changes."""
     puts: list[Prepared] = []
     skips = list(findings.skips)
-    for result in prepared:
+    for result in prepared.results:
         if isinstance(result, Prepared):
             puts.append(result)
         else:
             skips.append(result)
-    return Batch(puts, findings.touched, skips, findings.gone)
+    return Batch(puts, findings.touched, skips, findings.gone, prepared.words)
 
 
 def without_overtaken(batch: Batch, looker: Looker) -> tuple[Batch, list[str]]:

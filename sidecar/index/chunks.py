@@ -15,8 +15,8 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
+from typing import NamedTuple
 
 from sidecar.index.clean import Row, rows
 from sidecar.vault.blocks import Kind
@@ -37,8 +37,7 @@ _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？｡]")
 _BLANK = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One piece of a note.
 
     breadcrumb  `title > h1 > h2`: the headings that all of the text stands under

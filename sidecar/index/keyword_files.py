@@ -14,14 +14,14 @@ import os
 import struct
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sidecar.index.keywords import Contents, KeywordIndex, Numbering, clipped
+from sidecar.index.counted import Counted
+from sidecar.index.keywords import Contents, KeywordIndex
 from sidecar.index.postings import Segment
 
 ID_BYTES = 16
@@ -126,25 +126,18 @@ def log_header(identity: bytes) -> bytes:
     return _LOG_MAGIC + identity
 
 
-def encode_record(remove: Iterable[int], add: Sequence[tuple[int, Mapping[str, int]]]) -> bytes:
-    """One batch; each word is written once and told by its place afterwards. A word holds no line end."""
+def encode_record(remove: Iterable[int], ids: Sequence[int], words: Counted) -> bytes:
+    """One batch: ids that were removed, and documents that were added with their ids."""
     removed = array("q", remove)
-    places = Numbering()
-    terms = array("I")
-    counts = array("H")
-    for _, document in add:
-        terms.extend(map(places.__getitem__, document))
-        counts.extend(clipped(document.values()))
-    words = "\n".join(places).encode("utf-8", "surrogatepass")
     payload = b"".join(
         (
-            _PAYLOAD.pack(len(removed), len(add), len(terms), len(words)),
+            _PAYLOAD.pack(len(removed), len(ids), len(words.counts) // 2, len(words.words)),
             removed.tobytes(),
-            array("q", [doc_id for doc_id, _ in add]).tobytes(),
-            array("I", [len(document) for _, document in add]).tobytes(),
-            terms.tobytes(),
-            counts.tobytes(),
-            words,
+            array("q", ids).tobytes(),
+            words.sizes,
+            words.places,
+            words.counts,
+            words.words,
         )
     )
     return _RECORD.pack(len(payload), zlib.crc32(payload)) + payload
@@ -156,28 +149,20 @@ def apply_record(index: KeywordIndex, data: bytes, at: int) -> int:
         raise Damaged
     length, checksum = _RECORD.unpack_from(data, at)
     at += _RECORD.size
-    payload = memoryview(data)[at : at + length]
+    payload = data[at : at + length]
     if len(payload) < length or length < _PAYLOAD.size or zlib.crc32(payload) != checksum:
         raise Damaged
     removed, added, postings, _ = _PAYLOAD.unpack_from(payload)
     place = _PAYLOAD.size
 
-    def take(kind: str, size: int) -> NDArray[np.integer]:
+    def take(size: int) -> bytes:
         nonlocal place
-        found = np.frombuffer(payload, kind, size, place)
-        place += found.nbytes
-        return found
+        place += size
+        return payload[place - size : place]
 
-    gone, ids, sizes = take("<i8", removed), take("<i8", added), take("<u4", added)
-    terms, counts = take("<u4", postings), take("<u2", postings)
-    words = str(payload[place:], "utf-8", "surrogatepass")
-    index.replace(gone.tolist(), ())
-    numbers = np.array(index.numbers(words.split("\n") if postings else ()), np.uint32)
-    flat_terms, flat_counts = array("I", numbers[terms].tobytes()), array("H", counts.tobytes())
-    first = 0
-    for doc_id, size in zip(ids.tolist(), sizes.tolist(), strict=True):
-        index.add_counted(doc_id, flat_terms[first : first + size], flat_counts[first : first + size])
-        first += size
+    gone, ids = array("q", take(8 * removed)), array("q", take(8 * added))
+    sizes, places, counts = take(4 * added), take(4 * postings), take(2 * postings)
+    index.replace_counted(gone, ids, Counted(payload[place:], sizes, places, counts))
     return at + length
 
 

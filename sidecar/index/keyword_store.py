@@ -18,10 +18,11 @@ import io
 import logging
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sidecar.index import aside
+from sidecar.index.counted import Counted
 from sidecar.index.keyword_files import (
     ID_BYTES,
     Damaged,
@@ -128,8 +129,8 @@ class KeywordStore:
             return "is damaged"
         return None
 
-    def append(self, remove: Iterable[int], add: Sequence[tuple[int, Mapping[str, int]]]) -> None:
-        """Record one batch that was applied to the index.
+    def append(self, remove: Iterable[int], ids: Sequence[int], words: Counted) -> None:
+        """Record one batch that was applied to the index, by its `replace_counted`.
 
         Raises:
             OSError: it could not be written; a snapshot is due, and the owner's comparison with the manifest repairs
@@ -139,7 +140,7 @@ class KeywordStore:
             return
         if self._file is None:
             raise ValueError("load or snapshot comes first")
-        record = encode_record(remove, add)
+        record = encode_record(remove, ids, words)
         left = memoryview(record)
         try:
             while left:

@@ -11,15 +11,15 @@ Not safe to use from two threads at once: the caller locks.
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingTypeStubs]  # the library has none
 
-from sidecar.index.postings import LARGEST_COUNT, Int64, Segment, UInt32, build, empty, merge
+from sidecar.index.counted import Counted, Numbering, counted
+from sidecar.index.postings import Int64, Segment, UInt16, UInt32, build, empty, merge
 from sidecar.index.scoring import Floats, best, gains
 
 Idf = Literal["plus", "okapi"]
@@ -42,21 +42,23 @@ class Limits:
     long: int = 4096  # postings of a word from which it pays to ask whether all of them are needed
 
 
-class Numbering(dict[str, int]):
-    """Word to number; a new word that is asked for by `[]` gets the next number. `get` adds nothing."""
-
-    def __missing__(self, word: str) -> int:
-        number = len(self)
-        self[word] = number
-        return number
-
-
 @dataclass(slots=True)
 class Contents:
     """An index as arrays, for a snapshot: `vocabulary[i]` is the word with number i, `postings` has nothing removed."""
 
     vocabulary: list[str]
     postings: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """Documents that wait to be sorted in; see `build`."""
+
+    ids: Int64
+    sizes: Int64
+    lengths: Int64
+    terms: UInt32
+    counts: UInt16
 
 
 class KeywordIndex(BM25Okapi):
@@ -111,27 +113,29 @@ class KeywordIndex(BM25Okapi):
         Unknown ids in `remove` are ignored. An id that is added again replaces its old content, so a batch
         applied twice equals the batch applied once.
         """
-        self._remove(remove)
-        for doc_id, counts in add:
-            self.add_counted(doc_id, self.numbers(counts), clipped(counts.values()))
+        documents = list(add)
+        self.replace_counted(remove, [doc_id for doc_id, _ in documents], counted(counts for _, counts in documents))
 
-    def numbers(self, words: Iterable[str]) -> array[int]:
-        """The numbers of these words, new ones for new words; for `add_counted`."""
-        return array("I", map(self._words.__getitem__, words))
-
-    def add_counted(self, doc_id: int, numbers: array[int], counts: array[int]) -> None:
-        """Add one document whose words are numbers already: array("I"), each once, and array("H")."""
-        if doc_id <= self._highest_id:
-            self._remove((doc_id,))
-        self._highest_id = max(self._highest_id, doc_id)
-        length = sum(counts)
-        self._waiting_counts.extend(counts)
-        self._waiting_terms.extend(numbers)
-        self._waiting_ids.append(doc_id)
-        self._waiting_sizes.append(len(numbers))
-        self._waiting_lengths.append(length)
-        self._waiting.add(doc_id)
-        self._count(1, length)
+    def replace_counted(self, remove: Iterable[int], ids: Sequence[int], words: Counted) -> None:
+        """The same for documents that are counted together; `ids` are theirs, in order."""
+        last = {doc_id: place for place, doc_id in enumerate(ids)}
+        if len(last) < len(ids):  # an id that comes twice: its last content counts
+            ids, words = list(last), words.only(list(last.values()))
+        self._remove([*remove, *(doc_id for doc_id in ids if doc_id <= self._highest_id)])
+        if not ids:
+            return
+        numbers = np.fromiter(map(self._words.__getitem__, words.vocabulary), np.uint32)
+        counts = np.frombuffer(words.counts, np.uint16)
+        sizes = np.frombuffer(words.sizes, np.uint32).astype(np.int64)
+        sums = np.append(0, np.cumsum(counts, dtype=np.int64))
+        ends = np.cumsum(sizes)
+        lengths = sums[ends] - sums[ends - sizes]
+        self._highest_id = max(self._highest_id, *ids)
+        self._waiting.append(
+            _Added(np.array(ids, np.int64), sizes, lengths, numbers[np.frombuffer(words.places, np.uint32)], counts)
+        )
+        self._waiting_ids.update(ids)
+        self._count(len(ids), int(sums[-1]))
         if len(self._waiting_ids) >= self._limits.waiting:
             self._sort_waiting()
 
@@ -140,7 +144,7 @@ class KeywordIndex(BM25Okapi):
         if not wanted.size:
             return
         wanted = np.unique(wanted)
-        if not self._waiting.isdisjoint(wanted.tolist()):
+        if not self._waiting_ids.isdisjoint(wanted.tolist()):
             self._sort_waiting()
         for segment in self._segments:
             places = segment.places(wanted)
@@ -163,23 +167,19 @@ class KeywordIndex(BM25Okapi):
         self._norms.clear()
 
     def _forget_waiting(self) -> None:
-        self._waiting: set[int] = set()
-        self._waiting_ids = array("q")
-        self._waiting_sizes = array("q")
-        self._waiting_lengths = array("q")
-        self._waiting_terms = array("I")
-        self._waiting_counts = array("H")
+        self._waiting: list[_Added] = []
+        self._waiting_ids: set[int] = set()
 
     def _sort_waiting(self) -> None:
         """Make the documents added since the last query searchable, and keep the number of segments low."""
-        if not self._waiting_ids:
+        if not self._waiting:
             return
         added = build(
-            np.array(self._waiting_ids, np.int64),
-            np.array(self._waiting_lengths, np.uint32),
-            np.array(self._waiting_sizes, np.int64),
-            np.array(self._waiting_terms, np.uint32),
-            np.array(self._waiting_counts, np.uint16),
+            np.concatenate([added.ids for added in self._waiting]),
+            np.concatenate([added.lengths for added in self._waiting]).astype(np.uint32),
+            np.concatenate([added.sizes for added in self._waiting]),
+            np.concatenate([added.terms for added in self._waiting]),
+            np.concatenate([added.counts for added in self._waiting]),
         )
         self._forget_waiting()
         segments = [*self._segments, added]
@@ -330,11 +330,3 @@ class KeywordIndex(BM25Okapi):
         if segment.dead:
             sums[~segment.alive] = -np.inf
         return sums
-
-
-def clipped(counts: Collection[int]) -> array[int]:
-    """Counts as array("H"); what does not fit is read as the most that does."""
-    try:
-        return array("H", counts)
-    except OverflowError:
-        return array("H", [min(count, LARGEST_COUNT) for count in counts])

@@ -110,8 +110,9 @@ class LiveIndex:
         listed = [put.note.path.text for put in batch.puts] + [skip.path for skip in batch.skips if skip.listed]
         with self._lock:
             applied = manifest.apply(batch)
-            counts = [(chunk_id, piece.counts) for chunk_id, piece in applied.added_chunks]
-            self._keywords.replace(applied.removed_chunks, counts)
+            added = [chunk_id for chunk_id, _ in applied.added_chunks]
+            words = batch.words.only([piece.document for _, piece in applied.added_chunks])
+            self._keywords.replace_counted(applied.removed_chunks, added, words)
             for note_key in applied.removed_notes:
                 self._literal.drop(note_key)
                 if not self._texts_loaded:
@@ -119,7 +120,7 @@ class LiveIndex:
             for note_key, put in applied.put_notes:
                 self._literal.put(note_key, put.folded)
             self._rename(set(batch.gone) - set(listed), listed)
-        self._write(lambda: self._store.append(applied.removed_chunks, counts), whole=False)
+        self._write(lambda: self._store.append(applied.removed_chunks, added, words), whole=False)
         return applied
 
     def _rename(self, gone: set[str], listed: Iterable[str]) -> None:

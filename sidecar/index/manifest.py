@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar.index.counted import NO_WORDS, Counted
 from sidecar.index.manifest_file import open_or_make
 from sidecar.index.manifest_reader import identity_of
 from sidecar.index.prepare import Piece, Prepared, Skip
@@ -40,6 +41,8 @@ class Batch:
     skips: Sequence[Skip] = ()
     gone: Sequence[str] = ()
     """Paths that are no longer there, as notes or as skipped files."""
+    words: Counted = NO_WORDS
+    """Of the pieces of `puts`, and perhaps of others."""
 
     def __bool__(self) -> bool:
         return bool(self.puts or self.touched or self.skips or self.gone)

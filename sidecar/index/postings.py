@@ -21,7 +21,6 @@ UInt16 = NDArray[np.uint16]
 UInt32 = NDArray[np.uint32]
 Bools = NDArray[np.bool_]
 
-LARGEST_COUNT = 65_535  # what a uint16 holds; a higher count of one word in one document is read as this
 _BLOCK = 2_000_000  # postings that a merge moves at once: bounds its working memory to about 50 MB
 
 

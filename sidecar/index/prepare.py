@@ -6,8 +6,10 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sidecar.index.chunks import Chunk, chunks_of
+from sidecar.index.counted import Counted, Counting
 from sidecar.index.literal import Entry, entry
 from sidecar.index.tokens import Tokenizer
 from sidecar.vault.jail import FileStat, NoteFile
@@ -18,8 +20,7 @@ PREPARED_VERSION = 1
 """Raised when notes are read or cut in another way; every note is taken as new then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A chunk with its identity and its words."""
 
     chunk: Chunk
@@ -27,7 +28,8 @@ class Piece:
     """Of what is embedded: 16 bytes. Equal texts share one vector."""
     key: bytes
     """Of all that its keywords are made of: 16 bytes. Equal keys have equal counts."""
-    counts: dict[str, int]
+    document: int
+    """Its place among the documents that were counted with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,22 @@ class Skip:
     stat: FileStat = NO_STAT
 
 
-def prepare(path: VaultPath, file: NoteFile, tokenizer: Tokenizer) -> Prepared:
-    """Parse, cut, count and fold one note."""
+class Lot(NamedTuple):
+    """What became of several notes."""
+
+    results: Sequence[Prepared | Skip]
+    words: Counted
+    """Of all their pieces, and perhaps of others."""
+
+
+def prepare(path: VaultPath, file: NoteFile, tokenizer: Tokenizer, words: Counting) -> Prepared:
+    """Parse, cut, count and fold one note. The words of its pieces go to `words`."""
     note = parse_note(path, file.data)
     language = tokenizer.language(note.body)
     chunks = chunks_of(note.title, note.body, aliases=note.aliases, tags=note.tags, stem=path.stem)
     pieces = [
-        Piece(chunk, chunk.key, _key(chunk, language), tokenizer.counts(chunk.words, language)) for chunk in chunks
+        Piece(chunk, chunk.key, _key(chunk, language), words.add(tokenizer.counts(chunk.words, language)))
+        for chunk in chunks
     ]
     slim = replace(note, text="", body="", frontmatter={})
     return Prepared(slim, file.stat, language, pieces, entry(path.text, note.text), pack(note.text))

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from sidecar.index.prepare import Prepared, Skip, prepare
+from sidecar.index.counted import Counting
+from sidecar.index.prepare import Lot, Prepared, Skip, prepare
 from sidecar.index.tokens import Tokenizer
 from sidecar.tasks import Lane
 from sidecar.vault.jail import NoteFile
@@ -33,16 +34,17 @@ _WORTH_IT = 200  # notes; below that a process takes longer to start than it sav
 _tokenizer: Tokenizer | None = None
 
 
-def prepared(reads: Sequence[Read], tokenizer: Tokenizer) -> list[Prepared | Skip]:
+def prepared(reads: Sequence[Read], tokenizer: Tokenizer) -> Lot:
     """Each note prepared, or left out if it could not be taken apart. Blocks."""
     done: list[Prepared | Skip] = []
+    words = Counting()
     for path, file in reads:
         try:
-            done.append(prepare(path, file, tokenizer))
+            done.append(prepare(path, file, tokenizer, words))
         except Exception:  # last line of defence: one note must not stop the others
             logger.exception("%s could not be taken apart", printable(path.text))
             done.append(Skip(path.text, "it could not be taken apart", listed=True, stat=file.stat))
-    return done
+    return Lot(done, words.counted())
 
 
 class Preparers:
@@ -62,7 +64,7 @@ class Preparers:
         elif not notes:
             self._drop_pool()
 
-    async def prepare(self, reads: Sequence[Read]) -> list[Prepared | Skip]:
+    async def prepare(self, reads: Sequence[Read]) -> Lot:
         """Each note prepared, or left out if it could not be taken apart."""
         pool = self._pool
         if pool is not None and reads:
@@ -73,7 +75,7 @@ class Preparers:
                 self._drop_pool()
         return await self.prepare_here(reads)
 
-    async def prepare_here(self, reads: Sequence[Read]) -> list[Prepared | Skip]:
+    async def prepare_here(self, reads: Sequence[Read]) -> Lot:
         """The same without the processes, whose queue may be long."""
         return await self._lane.run(prepared, reads, self._tokenizer)
 
@@ -106,6 +108,6 @@ def _end_with(sentinel: int) -> None:
     os._exit(0)
 
 
-def _prepare_there(reads: Sequence[Read]) -> list[Prepared | Skip]:
+def _prepare_there(reads: Sequence[Read]) -> Lot:
     assert _tokenizer is not None
     return prepared(reads, _tokenizer)

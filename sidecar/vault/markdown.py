@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 from sidecar.vault.blocks import outline
@@ -27,8 +27,7 @@ _MAX_SCANNED: Final = 4 << 20  # characters; about 4 s of nothing but links
 LinkKind = Literal["wikilink", "markdown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link to a note, not resolved.
 
     `target` is what stands before `|` and `#`, without a final `.md`: a path

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.index.counted import counted
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
 
@@ -22,6 +23,11 @@ BATCHES: list[Batch] = [
 ]
 
 
+def record(store: KeywordStore, remove: list[int], add: list[tuple[int, dict[str, int]]]) -> None:
+    """Write down one batch."""
+    store.append(remove, [doc_id for doc_id, _ in add], counted(counts for _, counts in add))
+
+
 def write(folder: Path, batches: list[Batch], snapshot_after: int = -1) -> KeywordIndex:
     """An index that got these batches, written down as they came."""
     store = KeywordStore(folder)
@@ -29,7 +35,7 @@ def write(folder: Path, batches: list[Batch], snapshot_after: int = -1) -> Keywo
     assert problem is None
     for number, (remove, add) in enumerate(batches):
         index.replace(remove, add)
-        store.append(remove, add)
+        record(store, remove, add)
         if number == snapshot_after:
             store.snapshot(index)
     store.close()
@@ -184,7 +190,7 @@ def test_a_snapshot_is_due_when_the_log_is_long(tmp_path: Path) -> None:
     assert not store.due
     batch = [(n, {f"word{n}x{m}": 1 for m in range(1000)}) for n in range(1000)]
     while not store.due:
-        store.append((), batch)
+        record(store, [], batch)
     store.snapshot(index)
     assert not store.due
     store.close()
@@ -208,9 +214,9 @@ def test_a_batch_that_could_not_be_written_leaves_the_others_readable(tmp_path: 
     store.load()
     size = (tmp_path / "bm25.log").stat().st_size
     with files_at_most(size + 20), pytest.raises(OSError):
-        store.append(*BATCHES[1])
+        record(store, *BATCHES[1])
     assert (tmp_path / "bm25.log").stat().st_size == size
-    store.append(*BATCHES[2])
+    record(store, *BATCHES[2])
     store.close()
     index.replace(*BATCHES[2])
     found, problem = read(tmp_path)
@@ -224,7 +230,7 @@ def test_a_snapshot_that_could_not_be_written_leaves_the_old_files(tmp_path: Pat
     found, _ = store.load()
     with files_at_most(100), pytest.raises(OSError):
         store.snapshot(found)
-    store.append(*BATCHES[0])
+    record(store, *BATCHES[0])
     store.close()
     index.replace(*BATCHES[0])
     assert same(read(tmp_path)[0], index)
@@ -232,7 +238,7 @@ def test_a_snapshot_that_could_not_be_written_leaves_the_old_files(tmp_path: Pat
 
 def test_nothing_is_appended_before_the_files_are_open(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="load"):
-        KeywordStore(tmp_path).append([], [])
+        KeywordStore(tmp_path).append([], [], counted([]))
 
 
 COUNTS = st.dictionaries(st.text(alphabet="abñ中#/", min_size=1, max_size=3), st.integers(1, 70_000), max_size=4)
@@ -257,7 +263,7 @@ def test_any_history_is_read_as_it_was(
     words: set[str] = set()
     for remove, add, snapshot in steps:
         index.replace(remove, add)
-        store.append(remove, add)
+        record(store, remove, add)
         words.update(word for _, counts in add for word in counts)
         if snapshot:
             store.snapshot(index)
