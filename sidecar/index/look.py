@@ -15,7 +15,7 @@ from typing import Literal
 from sidecar.errors import BadPath, NotFound, TooLarge, Unreadable, VaultAway
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import NO_STAT, Skip
-from sidecar.index.preparers import Read
+from sidecar.index.preparing import Read
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
 from sidecar.vault.jail import FileStat, Found, Jail, Kind, Trouble
 from sidecar.vault.notes import checksum_of

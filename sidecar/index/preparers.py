@@ -9,42 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
-import multiprocessing.connection
 import os
-import signal
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from sidecar.index.counted import Counting
-from sidecar.index.prepare import Lot, Prepared, Skip, prepare
+from sidecar.index.prepare import Lot
+from sidecar.index.preparing import Read, begin, prepared, prepared_there
 from sidecar.index.tokens import Tokenizer
 from sidecar.tasks import Lane
-from sidecar.vault.jail import NoteFile
-from sidecar.vault.paths import VaultPath, printable
 
 logger = logging.getLogger(__name__)
 
-Read = tuple[VaultPath, NoteFile]
-
 _MOST_PROCESSES = 4  # one thread stores what they prepare, and keeps up with about so many
 _WORTH_IT = 200  # notes; below that a process takes longer to start than it saves
-
-_tokenizer: Tokenizer | None = None
-
-
-def prepared(reads: Sequence[Read], tokenizer: Tokenizer) -> Lot:
-    """Each note prepared, or left out if it could not be taken apart. Blocks."""
-    done: list[Prepared | Skip] = []
-    words = Counting()
-    for path, file in reads:
-        try:
-            done.append(prepare(path, file, tokenizer, words))
-        except Exception:  # last line of defence: one note must not stop the others
-            logger.exception("%s could not be taken apart", printable(path.text))
-            done.append(Skip(path.text, "it could not be taken apart", listed=True, stat=file.stat))
-    return Lot(done, words.counted())
 
 
 class Preparers:
@@ -60,7 +38,7 @@ class Preparers:
         if notes >= _WORTH_IT and self._pool is None:
             count = min(_MOST_PROCESSES, os.cpu_count() or 1)
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
+            self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=begin)
         elif not notes:
             self._drop_pool()
 
@@ -69,7 +47,7 @@ class Preparers:
         pool = self._pool
         if pool is not None and reads:
             try:
-                return await asyncio.get_running_loop().run_in_executor(pool, _prepare_there, reads)
+                return await asyncio.get_running_loop().run_in_executor(pool, prepared_there, reads)
             except BrokenProcessPool:
                 logger.warning("a process that prepared notes has ended; going on without")
                 self._drop_pool()
@@ -90,24 +68,3 @@ class Preparers:
             await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
             self._pool = None
         await self._lane.close()
-
-
-def _begin() -> None:
-    """First thing in a new process."""
-    global _tokenizer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the parent's business
-    _tokenizer = Tokenizer()
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    """A parent that is killed leaves its pool waiting for ever; so the pool watches the parent."""
-    multiprocessing.connection.wait([sentinel])
-    os._exit(0)
-
-
-def _prepare_there(reads: Sequence[Read]) -> Lot:
-    assert _tokenizer is not None
-    return prepared(reads, _tokenizer)
