@@ -90,7 +90,8 @@ class Tokenizer:
 
     def language(self, text: str) -> str:
         """The language in Latin letters that a text is mostly written in; "" if it does not show one."""
-        return _language(_words(WIDE_RUN.sub(" ", text[:_TELLING])), "")
+        text = text[:_TELLING]
+        return _language(_words(text if text.isascii() else WIDE_RUN.sub(" ", text)), "")
 
     # --- queries ---
 
@@ -169,14 +170,21 @@ class Tokenizer:
 
 
 class _Known(dict[str, tuple[str, ...]]):
-    """Raw word to its index words in one language; a word not known yet is learned by `[]`."""
+    """Raw word to its index words in one language; a word not known yet is learned by `[]`.
+
+    A full table becomes the older one, and what is asked for again comes back from there: half of the words of a
+    large vault stand in one note only, and must not push out the others.
+    """
 
     def __init__(self, language: str, stems: Stems) -> None:
         self._language = language
         self._stems = stems
+        self._older: dict[str, tuple[str, ...]] = {}
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        if word.isascii() and is_plain(word) and len(word) <= LONGEST:
+        if (known := self._older.get(word)) is not None:
+            terms = known
+        elif word.isascii() and (is_plain(word) or word.isdigit()) and len(word) <= LONGEST:
             terms = (self._stems(word.lower(), self._language),)  # most words: a short way to the same
         else:
             wholes, parts = taken_apart(word)
@@ -185,8 +193,9 @@ class _Known(dict[str, tuple[str, ...]]):
                 found.update(dict.fromkeys(self[part]))
             terms = tuple(found)
         if len(word) <= LONGEST:
-            if len(self) >= _CACHED:
-                self.clear()  # the frequent words are back within a few texts
+            if len(self) >= _CACHED // 2:
+                self._older = dict(self)
+                self.clear()
             self[word] = terms
         return terms
 

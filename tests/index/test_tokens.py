@@ -258,6 +258,15 @@ def test_two_threads_may_use_one_tokenizer() -> None:
     assert wrong == []
 
 
+def test_more_words_than_are_kept_are_counted_as_ever() -> None:
+    tokens = Tokenizer()
+    texts = [" ".join(f"word{n}s getUser{n}" for n in range(at, at + 1000)) for at in range(0, 40_000, 1000)]
+    for text in texts:
+        tokens.counts(text)
+    for text in (texts[-1], texts[0], texts[-1]):
+        assert tokens.counts(text) == Tokenizer().counts(text)
+
+
 TEXTS = st.text(max_size=60) | st.text(alphabet="aB1_-./#@ é'中क्Ǆ\ufe0f\u200d\u00adİ½😀", max_size=30)
 
 
