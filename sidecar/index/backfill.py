@@ -14,8 +14,8 @@ from sidecar.index.prepare import Lot, Prepared
 from sidecar.index.preparers import Preparers
 from sidecar.tasks import Lane
 
-_NOTES = 32
-"""Paths in a batch: storing them takes some 30 ms, the longest a save waits for its turn."""
+_NOTES = 48
+"""Paths in a batch: storing them takes some 20 ms, the longest a save waits for its turn."""
 
 _AHEAD = 6
 """Batches under way at once: enough for every process to find work, few enough to be forgotten without regret."""

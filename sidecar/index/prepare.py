@@ -74,17 +74,16 @@ def prepare(path: VaultPath, file: NoteFile, tokenizer: Tokenizer, words: Counti
     note = parse_note(path, file.data)
     language = tokenizer.language(note.body)
     chunks = chunks_of(note.title, note.body, aliases=note.aliases, tags=note.tags, stem=path.stem)
-    pieces = [
-        Piece(chunk, chunk.key, _key(chunk, language), words.add(tokenizer.counts(chunk.words, language)))
-        for chunk in chunks
-    ]
+    pieces = [_piece(chunk, language, tokenizer, words) for chunk in chunks]
     slim = replace(note, text="", body="", frontmatter={})
     return Prepared(slim, file.stat, language, pieces, entry(path.text, note.text), pack(note.text))
 
 
-def _key(chunk: Chunk, language: str) -> bytes:
-    words = f"{language}\n{chunk.words}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(words, digest_size=16).digest()
+def _piece(chunk: Chunk, language: str, tokenizer: Tokenizer, words: Counting) -> Piece:
+    text = chunk.words
+    told = f"{language}\n{text}".encode("utf-8", "surrogatepass")
+    key = hashlib.blake2b(told, digest_size=16).digest()
+    return Piece(chunk, chunk.key, key, words.add(tokenizer.counts(text, language)))
 
 
 def pack(text: str) -> bytes:
