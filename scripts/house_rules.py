@@ -17,7 +17,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 RUNTIME, DEV = "requirements.txt", "requirements-dev.txt"
-NODE_PARTS = ROOT / "tests" / "js"
+NODE_PARTS = ("tests/js", "plugin-bridge")
 
 # put together here, so that this file passes its own rule
 HOSTS = re.compile(
@@ -50,15 +50,17 @@ def lock() -> list[str]:
     for package, versions in locked[RUNTIME].items():
         if locked[DEV].get(package) != versions:
             mistakes.append(f"{DEV}: {package} differs from {RUNTIME}; run scripts/lock")
-    return mistakes + _node_lock()
+    return mistakes + [mistake for part in NODE_PARTS for mistake in _node_lock(part)]
 
 
-def _node_lock() -> list[str]:
-    """Mistakes in the lock file of the Node parts."""
-    wanted = json.loads((NODE_PARTS / "package.json").read_text("utf-8"))["dependencies"]
-    name = "tests/js/package-lock.json"
+def _node_lock(part: str) -> list[str]:
+    """Mistakes in the lock file of one of the Node parts."""
+    wanted = json.loads((ROOT / part / "package.json").read_text("utf-8"))
+    name = f"{part}/package-lock.json"
     packages = json.loads((ROOT / name).read_text("utf-8"))["packages"]
-    mistakes = [f"{name}: does not fit package.json; run scripts/lock"] * (packages[""]["dependencies"] != wanted)
+    kinds = ("dependencies", "devDependencies")
+    is_other = any(packages[""].get(kind) != wanted.get(kind) for kind in kinds)
+    mistakes = [f"{name}: does not fit package.json; run scripts/lock"] * is_other
     for path, package in packages.items():
         if path and "integrity" not in package:
             mistakes.append(f"{name}: {path} has no hash")

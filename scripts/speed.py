@@ -45,6 +45,8 @@ BUDGETS: dict[str, tuple[float, float, float]] = {
     "save to found by meaning p95, ms": (600, 800, 1_200),
     "hybrid query p50, ms": (8, 12, 40),
     "hybrid query p99, ms": (20, 30, 100),
+    "kp_search p50, ms": (8, 12, 40),
+    "kp_related p50, ms": (8, 12, 40),
     "hybrid query during backfill p95, ms": (50, 60, 120),
     "memory, MB": (350, 500, 2_500),
     "warm start to first answer, s": (1.5, 3.0, 10.0),
@@ -82,9 +84,10 @@ def budget(name: str, notes: int) -> float | None:
 class Daemon:
     """A running daemon and a keep-alive connection to it."""
 
-    def __init__(self, vault: Path, state: Path, *, rag: bool) -> None:
+    def __init__(self, vault: Path, state: Path, *, rag: bool, embedder: str | None = None) -> None:
         environment = {
             **os.environ,
+            **({"VAULT_SIDECAR_INDEX_EMBEDDER": embedder} if embedder else {}),
             "VAULT_SIDECAR_INDEX_RAG": "true" if rag else "false",
             "VAULT_SIDECAR_HTTP_BEARER_TOKEN_ENV": "SPEED_BENCH_TOKEN",
             "SPEED_BENCH_TOKEN": TOKEN,
@@ -169,9 +172,9 @@ class Daemon:
 
 
 @contextmanager
-def daemon(vault: Path, state: Path, *, rag: bool) -> Iterator[Daemon]:
+def daemon(vault: Path, state: Path, *, rag: bool, embedder: str | None = None) -> Iterator[Daemon]:
     """A daemon that ends with the block."""
-    running = Daemon(vault, state, rag=rag)
+    running = Daemon(vault, state, rag=rag, embedder=embedder)
     try:
         yield running
     finally:
@@ -255,10 +258,10 @@ def _is_found(answer: dict[str, object], path: str, word: str) -> bool:
     return any(hit["path"] == path and word in hit["snippet"].replace("[", "").replace("]", "") for hit in results)
 
 
-def measure(name: str, vault: Path, state: Path, *, rag: bool) -> list[Figure]:
+def measure(name: str, vault: Path, state: Path, *, rag: bool, embedder: str | None = None) -> list[Figure]:
     """All figures of one vault."""
     figures: dict[str, float] = {}
-    with daemon(vault, state, rag=rag) as running:
+    with daemon(vault, state, rag=rag, embedder=embedder) as running:
         figures["process start to URL, s"] = running.ready_s
         running.wait_until_settled()
         figures["keyword index from cold, s"] = time.perf_counter() - running.started - running.ready_s
@@ -266,7 +269,7 @@ def measure(name: str, vault: Path, state: Path, *, rag: bool) -> list[Figure]:
         assert isinstance(notes, dict)
         queries = queries_of(vault, 200)
         if rag:
-            figures |= _meaning(running, vault, queries)
+            figures |= _meaning(running, vault, queries, quick=embedder == "hash")
         ranked = _ranked_ms(running, queries, "keyword")
         paths = [str(path.relative_to(vault)) for path in notes_of(vault)[:100]]
         literal = timed_ms([lambda q=q: running.call("search_notes", query=q) for q in queries[:60]])
@@ -282,7 +285,7 @@ def measure(name: str, vault: Path, state: Path, *, rag: bool) -> list[Figure]:
         figures["memory right after saves, MB"] = running.memory_mb()
         time.sleep(_UNTIL_AT_REST_S)
         figures["memory, MB"] = running.memory_mb()
-    with daemon(vault, state, rag=rag) as running:
+    with daemon(vault, state, rag=rag, embedder=embedder) as running:
         while "results" not in running.admin(f"search?k=1&q={quote(queries[0])}"):
             time.sleep(0.005)
         running.call("search_notes", query=queries[0])
@@ -295,8 +298,8 @@ def _ranked_ms(running: Daemon, queries: list[str], mode: str) -> list[float]:
     return timed_ms([lambda q=q: running.admin(f"search?k=10&mode={mode}&q={quote(q)}") for q in queries])
 
 
-def _meaning(running: Daemon, vault: Path, queries: list[str]) -> dict[str, float]:
-    """Figures of the vector half, from the time when the keyword index is ready."""
+def _meaning(running: Daemon, vault: Path, queries: list[str], *, quick: bool) -> dict[str, float]:
+    """Figures of the vector half, from the time when the keyword index is ready. `quick`: vectors cost nothing."""
     figures: dict[str, float] = {}
     while running.admin(f"search?k=1&mode=hybrid&q={quote(queries[0])}")["mode"] != "hybrid":
         time.sleep(0.05)
@@ -307,11 +310,19 @@ def _meaning(running: Daemon, vault: Path, queries: list[str]) -> dict[str, floa
     figures["save to found by meaning p95, ms"] = percentile(saves, 0.95)
     chunks = running.admin("status")["chunks"]
     assert isinstance(chunks, dict)
-    if chunks["total"] <= _MOST_CHUNKS_WAITED_FOR:
+    if quick or chunks["total"] <= _MOST_CHUNKS_WAITED_FOR:
         running.wait_for_meaning("chunks")
         idle = _ranked_ms(running, queries, "hybrid")
         figures["hybrid query p50, ms"] = statistics.median(idle)
         figures["hybrid query p99, ms"] = percentile(idle, 0.99)
+        figures["kp_search p50, ms"] = statistics.median(
+            timed_ms([lambda query=query: running.call("kp_search", query=query) for query in queries])
+        )
+        ids = [f"path:{path.relative_to(vault).as_posix()}" for path in notes_of(vault)]
+        asked = random.Random(1).sample(ids, min(200, len(ids)))
+        figures["kp_related p50, ms"] = statistics.median(
+            timed_ms([lambda one=one: running.call("kp_related", id=one) for one in asked])
+        )
     return figures
 
 
@@ -368,6 +379,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--archive", action="append", choices=ARCHIVES, help="archive of the corpora (default: all)")
     parser.add_argument("--notes", action="append", type=int, help="generated vault of this many notes, instead")
     parser.add_argument("--keywords", action="store_true", help="without vectors, which take minutes to make")
+    parser.add_argument("--embedder", help="another one than the default; hash makes vectors of any vault in a moment")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     parser.add_argument("--plot", type=Path, help="draw latency, memory and index time against size into this SVG file")
     options = parser.parse_args(argv)
@@ -379,7 +391,8 @@ def main(argv: list[str]) -> int:
         try:
             vault = unpack_or_make(corpora, name, scratch)
             print(f"measuring {name} …", file=sys.stderr)
-            figures += measure(name, vault, scratch / "state", rag=not options.keywords)
+            rag = not options.keywords
+            figures += measure(name, vault, scratch / "state", rag=rag, embedder=options.embedder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     if options.plot:

@@ -19,6 +19,9 @@ from sidecar.errors import BadArguments
 Numbers = Literal["refuse", "clamp"]
 """What becomes of a number out of range: a mistake, or the nearest allowed one (and its default if it is no number)."""
 
+Nulls = Literal["refuse", "absent"]
+"""What becomes of `null` for an argument that may be left out: a mistake, or as if it were."""
+
 Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 """Plain text to look for: 1 to 2,000 characters after trimming. Never a pattern, a path or SQL."""
 
@@ -48,24 +51,43 @@ def _inline(node: Any, defs: dict[str, Any], *, names: bool = False) -> Any:
         return node
     found = cast("dict[str, Any]", node)
     if not names and "$ref" in found:
-        target = defs[str(found["$ref"]).rsplit("/", 1)[-1]]
+        target = {**defs[str(found["$ref"]).rsplit("/", 1)[-1]]}
+        target.pop("description", None)
         found = {**target, **{k: v for k, v in found.items() if k != "$ref"}}
-    return {
+    inlined = {
         key: _inline(value, defs, names=not names and key == "properties")
         for key, value in found.items()
         if names or (key not in ("$defs", "title") and not (key == "description" and value == ""))
     }
+    return inlined if names else _nullable(inlined)
 
 
-def check(shape: type[ShapeT], raw: Mapping[str, Any], *, owner: str, numbers: Numbers = "refuse") -> ShapeT:
+def _nullable(found: dict[str, Any]) -> dict[str, Any]:
+    """What is of one type or null, with both as its type: many clients read that, and not all of them `anyOf`."""
+    options = cast("list[dict[str, Any]]", found.get("anyOf", []))
+    others = [option for option in options if option != {"type": "null"}]
+    if len(options) != 2 or len(others) != 1 or not isinstance(others[0].get("type"), str):
+        return found
+    one = {**others[0], "type": [others[0]["type"], "null"]}
+    if "enum" in one:
+        one["enum"] = [*one["enum"], None]
+    return {**{key: value for key, value in found.items() if key != "anyOf"}, **one}
+
+
+def check(
+    shape: type[ShapeT], raw: Mapping[str, Any], *, owner: str, numbers: Numbers = "refuse", nulls: Nulls = "refuse"
+) -> ShapeT:
     """The arguments of `owner` (a tool's or route's name) as a `shape`.
 
     Raises:
         BadArguments: one line per mistake, in the order of the schema, unknown arguments last.
     """
     properties = cast("dict[str, dict[str, Any]]", schema_of(shape).get("properties", {}))
+    needed = schema_of(shape).get("required", ())
     prepared: dict[str, Any] = {}
     for name, value in raw.items():
+        if value is None and nulls == "absent" and name in properties and name not in needed:
+            continue
         spec = properties.get(name, {})
         kept = _prepared(value, spec, numbers)
         if kept is not _LEFT_OUT:
@@ -106,7 +128,8 @@ def _sentence(owner: str, place: list[str], kind: str, properties: dict[str, dic
     if kind == "extra_forbidden":
         return f"{place[0]}: has a key that is not allowed."
     spec = _spec(place, properties)
-    if kind == "missing" or (kind == "string_too_short" and spec.get("minLength") == 1):
+    least = {"string_too_short": "minLength", "too_short": "minItems"}.get(kind, "")
+    if kind == "missing" or spec.get(least) == 1:
         return f"{name}: is required."
     if kind == "string_too_long":
         return f"{name}: at most {spec.get('maxLength', 0):,} characters."
@@ -123,13 +146,14 @@ def _spec(place: list[str], properties: dict[str, dict[str, Any]]) -> dict[str, 
 def _wanted(spec: dict[str, Any]) -> str:
     """What is right, in words, from a property's schema."""
     if "enum" in spec:
-        return "one of " + ", ".join(str(value) for value in spec["enum"])
+        return "one of " + ", ".join(str(value) for value in spec["enum"] if value is not None)
     options = [option for option in spec.get("anyOf", ()) if option.get("type") != "null"]
     if options:
         return " or ".join(_wanted(option) for option in options)
     low, high = spec.get("minimum"), spec.get("maximum")
     span = f" from {low:,} to {high:,}" if low is not None and high is not None else ""
-    match spec.get("type"):
+    kind: str | list[str] = spec.get("type", "")
+    match kind if isinstance(kind, str) else kind[0]:
         case "integer":
             return "a whole number" + span
         case "number":

@@ -6,11 +6,11 @@ points routes at them; neither knows a tool by name.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sidecar.arguments import Numbers, Shape
+from sidecar.arguments import Nulls, Numbers, Shape
 from sidecar.bridge.token import Caller
 from sidecar.errors import BadConfig
 from sidecar.services.core import Core
@@ -22,6 +22,13 @@ class Text:
 
     text: str
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Listing(Shape):
+    """A result that is a list, in its one member `result`: the text block is the bare array.
+
+    Structured content has to be an object, in the revisions before 2026-07-28.
+    """
 
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -38,9 +45,15 @@ class Call:
 
     caller: Caller
     report: Report
+    client: str | None = None
+    """What the client calls itself, on one line."""
 
 
 Handler = Callable[[Core, Any, Call], Awaitable["Shape | Text"]]
+
+
+Refused = Callable[[Core, Mapping[str, Any], Call, str], Awaitable[None]]
+"""Gets the arguments of a call as they came, and the sentence that refuses them."""
 
 
 def always(core: Core) -> bool:
@@ -61,6 +74,19 @@ class Tool:
     read_only: bool = True
     offered: Callable[[Core], bool] = always
     """Asked at every tools/list and every tools/call; while false the tool does not exist."""
+    on_refused: Refused | None = None
+    """Told of calls that `run` never gets, because their arguments are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An address that answers to GET. Its query string holds the arguments, as text."""
+
+    path: str
+    args: type[Shape]
+    result: type[Shape] | None
+    """Shape of the JSON; None for plain text."""
+    run: Handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +98,11 @@ class Surface:
     tools: tuple[Tool, ...]
     sessions: Literal["stateless", "required"] = "stateless"
     numbers: Numbers = "refuse"
+    nulls: Nulls = "refuse"
+    routes: tuple[Route, ...] = ()
+    """The same services without MCP."""
+    alias: str | None = None
+    """A second address of its path."""
 
 
 @dataclass(frozen=True, slots=True)

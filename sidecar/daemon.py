@@ -11,34 +11,49 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 from sidecar import __version__
-from sidecar.bridge import endpoint, identity, lock, ports, private_files
+from sidecar.bridge import addresses, endpoint, identity, lock, ports, private_files
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.named_tokens import callers
 from sidecar.bridge.places import refuse_inside
 from sidecar.bridge.token import Keys, fingerprint, new_local_key
 from sidecar.bridge.token_book import TokenBook
 from sidecar.bridge.token_store import FileStore, InjectedToken, open_token
+from sidecar.calling import AgentTools
 from sidecar.config import Owner, ServeOptions
 from sidecar.contract import Catalogue, Surface, composite, single
 from sidecar.errors import AlreadyServed
+from sidecar.index.corpus import Corpus
+from sidecar.index.documents.readers import DocumentReaders
 from sidecar.index.indexer import Progress
 from sidecar.index.opening import CorpusOptions, open_corpus
+from sidecar.index.profile import MOST_DOCUMENT_BYTES
 from sidecar.index.vector_options import from_settings
 from sidecar.index.workers import Workers
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
 from sidecar.protocol.sessions import Sessions
 from sidecar.services.address import Address
+from sidecar.services.agents.opening import open_agents
 from sidecar.services.copies import Copies
 from sidecar.services.core import Core
+from sidecar.services.database_rules import Ground
+from sidecar.services.databases import Databases, open_databases
+from sidecar.services.digests import Digests
+from sidecar.services.knowledge.opening import open_knowledge
+from sidecar.services.knowledge.scrub import Scrubber
+from sidecar.services.knowledge.service import Knowledge
+from sidecar.services.library import Library
+from sidecar.services.memory import Memory
+from sidecar.services.preferences import Preferences
+from sidecar.services.proposals import open_proposals
 from sidecar.services.protection import Protection
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
@@ -47,13 +62,20 @@ from sidecar.services.tokens import Tokens
 from sidecar.services.upkeep import Upkeep
 from sidecar.services.writing import Writing
 from sidecar.surfaces import SURFACES
-from sidecar.tasks import Lane
+from sidecar.surfaces.databases import SURFACE as _DATABASES
+from sidecar.tasks import Lane, at_signals
 from sidecar.web.admin import AdminActions
 from sidecar.web.admin_access import AccessActions
+from sidecar.web.admin_agents import agents_actions
+from sidecar.web.admin_databases import DatabaseActions
+from sidecar.web.admin_digest import digest_action
+from sidecar.web.admin_knowledge import KnowledgeActions
 from sidecar.web.admin_notes import NotesActions
+from sidecar.web.admin_proposals import proposal_actions
 from sidecar.web.app import Limits, build_app
 from sidecar.web.listener import Listener, bind
 from sidecar.web.relays import Relays
+from sidecar.web.rest import handler
 from sidecar.web.visitors import Visitors
 
 logger = logging.getLogger(__name__)
@@ -64,6 +86,22 @@ _MIB = 1 << 20
 _SWITCH_INTERVAL_S = 0.001
 
 
+Outside = Literal["token", "settings", "visitors"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the owner's programs ask, for those that run in this process."""
+
+    core: Core
+    upkeep: Upkeep
+    tokens: Tokens
+    address: Address
+    preferences: Preferences
+    surfaces: tuple[str, ...]
+    """Names of those that are offered."""
+
+
 @dataclass(slots=True)
 class Running:
     """A daemon that listens."""
@@ -71,8 +109,12 @@ class Running:
     url: str
     stopped: asyncio.Event
     """Set when somebody asked for the end."""
+    services: Services
+    admin: AdminActions = field(init=False)
     taken_over_by: Owner | None = None
     """What the daemon was started as that asked for it."""
+    on_outside: Callable[[Outside], None] = lambda _: None
+    """Called on the loop when a command in a terminal has changed something, or a client came or was turned away."""
 
 
 @asynccontextmanager
@@ -112,7 +154,39 @@ async def open_daemon(
             Writing(corpus, Copies(state_dir), protection, switches, max_note_bytes=max_note_bytes)
         )
         reading = Reading(corpus, max_note_bytes=max_note_bytes)
-        core = Core(reading, Searching(corpus), writing, switches, rag=config.index.rag)
+        proposals = await stack.enter_async_context(open_proposals(corpus, writing, protection, state_dir))
+        library = Library(corpus, max_note_bytes=max_note_bytes)
+        digests = await stack.enter_async_context(Digests(corpus, library, proposals, config.digest, state_dir))
+        knowledge = await stack.enter_async_context(_knowledge(options, workers))
+        surfaces = _enabled(options)
+        readers = await stack.enter_async_context(DocumentReaders(options.environment, state_dir))
+        databases = await stack.enter_async_context(_databases(options, surfaces, workers, readers))
+        memory = Memory(corpus, config.agents.memory_note, max_note_bytes=max_note_bytes)
+        agents = await stack.enter_async_context(
+            open_agents(
+                config,
+                corpus.jail,
+                state_dir,
+                options.environment,
+                is_ignored=corpus.is_ignored,
+                secrets=[options.injected_token.value] if options.injected_token else [],
+            )
+        )
+        core = Core(
+            reading=reading,
+            searching=Searching(corpus),
+            writing=writing,
+            switches=switches,
+            proposals=proposals,
+            library=library,
+            digests=digests,
+            knowledge=knowledge,
+            databases=databases,
+            memory=memory,
+            agents=agents,
+            rag=config.index.rag,
+        )
+        agents.toolbox = AgentTools(composite(surfaces), core)
         choice = ports.choose_port(config.http.port, options.port)
         sock = ports.listen(choice, bind)
         stack.callback(sock.close)
@@ -121,15 +195,21 @@ async def open_daemon(
             await files.run(ports.pin_port, state_dir, port)
         pinned = port if choice.pin else config.http.port
         address = Address(state_dir, files, options.environment, listening=port, pinned=pinned)
-        running = Running(f"http://127.0.0.1:{port}/mcp", stopped)
-        visitors, relays = Visitors(), Relays(max_body_bytes=config.http.max_body_mib * _MIB)
+        preferences = Preferences(config, state_dir, files, switches, address)
+        names = tuple(surface.name for surface in surfaces)
+        services = Services(core, Upkeep(corpus), tokens, address, preferences, names)
+        running = Running(f"http://127.0.0.1:{port}/mcp", stopped, services)
+        visitors = Visitors(on_new=lambda: running.on_outside("visitors"))
+        relays = Relays(max_body_bytes=config.http.max_body_mib * _MIB)
+        running.admin = _admin(options, running, visitors, relays)
         app = build_app(
             port=port,
             keys=keys,
-            mounts=_mounts(core, _enabled(options)),
+            mounts=_mounts(core, surfaces),
+            rest={route.path: handler(route, core) for surface in surfaces for route in surface.routes},
             prove=lambda nonce, port: identity.prove(local_key, nonce, port, instance),
             instance=instance,
-            admin=_admin(core, Upkeep(corpus), options, running, port, visitors, relays, tokens, address),
+            admin=running.admin,
             allowed_origins=config.http.allowed_origins,
             limits=Limits(max_body_bytes=config.http.max_body_mib * _MIB),
             on_refused=visitors.refused,
@@ -139,6 +219,8 @@ async def open_daemon(
         await stack.enter_async_context(Listener(app, sock))
         await files.run(endpoint.write, state_dir, endpoint.of_this_process(port, instance, __version__))
         stack.push_async_callback(files.run, endpoint.remove, state_dir, instance)
+        stack.push_async_callback(files.run, addresses.withdraw, state_dir)
+        await files.run(addresses.publish, state_dir, port, databases=_DATABASES in surfaces)
         if options.linger_s is not None:
             stack.push_async_callback(_cancel, asyncio.create_task(_leave_alone(relays, options.linger_s, stopped)))
         yield running
@@ -168,6 +250,30 @@ async def _workers(stack: AsyncExitStack, options: ServeOptions) -> Workers | No
     return await stack.enter_async_context(Workers(options.state_dir / "chroma", wanted))
 
 
+def _knowledge(options: ServeOptions, workers: Workers | None) -> AbstractAsyncContextManager[Knowledge]:
+    # the keys of our own form are known by it; this one may have any
+    scrubber = Scrubber([options.injected_token.value] if options.injected_token else [])
+    has_notes = any(surface.name == "library" for surface in _enabled(options))
+    index = options.config.index
+    leaves = index.embedder == "openai" and index.embedder_network  # and nothing of the registry may leave
+    worker = workers.current if workers is not None and not leaves else None
+    return open_knowledge(options.state_dir, worker, scrubber, has_notes=has_notes, method=options.config.index.fusion)
+
+
+def _databases(
+    options: ServeOptions, surfaces: list[Surface], workers: Workers | None, readers: DocumentReaders
+) -> AbstractAsyncContextManager[Databases]:
+    """The registered databases; none is opened where their surface is not enabled."""
+    other_devices = options.config.notes.other_devices
+
+    def open_folder(folder: Path, place: Path, whose: str) -> AbstractAsyncContextManager[Corpus]:
+        wanted = CorpusOptions(MOST_DOCUMENT_BYTES, other_devices, whose)
+        return open_corpus(folder, place, wanted, lambda progress: None, workers, documents=readers)
+
+    ground = Ground(options.state_dir, options.vault, options.home)
+    return open_databases(ground, open_folder, serve=_DATABASES in surfaces)
+
+
 def _tokens(options: ServeOptions) -> tuple[str, TokenBook]:
     """The main token, and the book that holds it and the named ones."""
     variable, secret = options.config.http.bearer_token_env, options.injected_token
@@ -186,7 +292,8 @@ def _enabled(options: ServeOptions) -> list[Surface]:
 def _mounts(core: Core, surfaces: list[Surface]) -> Mapping[str, McpPath]:
     """The composite, and each enabled surface alone."""
     catalogues = [composite(surfaces), *map(single, surfaces)]
-    return {_path_of(catalogue): _mount(catalogue, core) for catalogue in catalogues}
+    mounts = {_path_of(catalogue): _mount(catalogue, core) for catalogue in catalogues}
+    return mounts | {surface.alias: mounts[_path_of(single(surface))] for surface in surfaces if surface.alias}
 
 
 def _path_of(catalogue: Catalogue) -> str:
@@ -197,27 +304,21 @@ def _mount(catalogue: Catalogue, core: Core) -> McpPath:
     return McpPath(build_server(catalogue, core), Sessions() if catalogue.sessions == "required" else None)
 
 
-def _admin(
-    core: Core,
-    upkeep: Upkeep,
-    options: ServeOptions,
-    running: Running,
-    port: int,
-    visitors: Visitors,
-    relays: Relays,
-    tokens: Tokens,
-    address: Address,
-) -> AdminActions:
+def _admin(options: ServeOptions, running: Running, visitors: Visitors, relays: Relays) -> AdminActions:
+    core, upkeep = running.services.core, running.services.upkeep
+    tokens, address = running.services.tokens, running.services.address
+
     async def status() -> dict[str, Any]:
         return {
             "url": running.url,
-            "port": port,
+            "port": address.listening,
             "pid": os.getpid(),
             "version": __version__,
             "vault": str(options.vault),
             "owner": options.owner,
             "relays": relays.count,
             **await upkeep.status(),
+            **await core.databases.status(),
             "allow_writes": core.switches.allow_writes,
             **visitors.facts(),
         }
@@ -234,8 +335,19 @@ def _admin(
         running.taken_over_by = newcomer
         return await stop()
 
+    async def rotate() -> dict[str, Any]:
+        facts = await tokens.rotate()
+        running.on_outside("token")
+        return facts
+
+    async def pin(port: int) -> dict[str, Any]:
+        facts = await address.pin(port)
+        running.on_outside("settings")
+        return facts
+
     async def allow_writes(on: bool) -> dict[str, Any]:
         await core.switches.set_writes(on)
+        running.on_outside("settings")
         return {"allow_writes": core.switches.allow_writes}
 
     async def restore(copy_id: str) -> dict[str, Any]:
@@ -250,15 +362,30 @@ def _admin(
         access=AccessActions(
             token=tokens.show,
             tokens=tokens.listed,
-            rotate=tokens.rotate,
+            rotate=rotate,
             add=tokens.add,
             remove=tokens.remove,
             endpoint=address.facts,
-            pin=address.pin,
+            pin=pin,
         ),
         notes=NotesActions(allow_writes=allow_writes, restore=restore),
+        proposals=proposal_actions(core.proposals),
+        knowledge=_knowledge_actions(core.knowledge),
+        digest=digest_action(core.digests),
+        databases=DatabaseActions(core.databases.status, core.databases.add, core.databases.remove),
+        agents=agents_actions(core.agents),
         hand_over=hand_over,
         relays=relays,
+    )
+
+
+def _knowledge_actions(knowledge: Knowledge) -> KnowledgeActions:
+    return KnowledgeActions(
+        listed=knowledge.listed,
+        shown=knowledge.shown,
+        remove=knowledge.remove,
+        release=knowledge.release,
+        export=knowledge.export,
     )
 
 
@@ -267,17 +394,8 @@ async def run_daemon(
 ) -> None:
     """Serve until a signal or a stop order comes. `on_listening` gets the URL once clients may connect."""
     stopped = asyncio.Event()
-    _stop_at_signals(stopped)
+    at_signals(stopped.set)
     async with open_daemon(options, stopped, report) as running:
         on_listening(running.url)
         await stopped.wait()
         logger.info("stopping")
-
-
-def _stop_at_signals(stopped: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
-        else:
-            loop.add_signal_handler(number, stopped.set)

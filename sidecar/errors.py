@@ -7,7 +7,8 @@ SidecarError
 ├── Overridden        what should change is decided in a stronger place
 ├── NotFound          what was asked for is not there
 ├── Unreadable        it is there but can't be read
-│   └── VaultAway     the vault's folder itself is gone
+│   ├── VaultAway     the vault's folder itself is gone
+│   └── KeyringAway   the system's keyring can't be used
 ├── TooLarge          over a stated limit
 ├── Protected         callers may not change it
 ├── Conflict          it is not as the change expects it
@@ -15,6 +16,8 @@ SidecarError
 ├── NotReady          the index is still being built
 ├── VectorsAway       the vector index can't answer now; keywords can
 ├── Busy              a limit on concurrent work is reached
+├── NotRunnable       an agent can't be run, or not by clients
+├── RunFailed         an agent's run ended without an answer
 ├── AlreadyServed     another daemon serves this vault
 ├── PortTaken         the pinned port is in use
 └── Unreachable       no daemon answers, or it is not the right one
@@ -88,6 +91,12 @@ class VaultAway(Unreadable):
     status = 503
 
 
+class KeyringAway(Unreadable):
+    """The system's keyring is missing or locked, does not answer, or forgets."""
+
+    code = "keyring_away"
+
+
 class TooLarge(SidecarError):
     """A stated size limit is passed."""
 
@@ -135,6 +144,20 @@ class Busy(SidecarError):
 
     code = "busy"
     status = 429
+
+
+class NotRunnable(SidecarError):
+    """An agent has a mistake, lacks something, or its owner did not allow it; nothing was started."""
+
+    code = "not_runnable"
+    status = 409
+
+
+class RunFailed(SidecarError):
+    """An agent's run ended without an answer; the message says why."""
+
+    code = "run_failed"
+    status = 502
 
 
 class AlreadyServed(SidecarError):

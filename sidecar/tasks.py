@@ -10,6 +10,8 @@ import asyncio
 import contextvars
 import functools
 import logging
+import signal
+import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -53,3 +55,13 @@ async def keep_running(
             logger.exception("%s failed; starting again in %.1f s", name, delay_s)
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, longest_delay_s)
+
+
+def at_signals(call: Callable[[], object]) -> None:
+    """Have the running loop call this when somebody asks the process to end, by Ctrl-C or by a signal."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(call))
+        else:
+            loop.add_signal_handler(number, call)

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import HealthCheck, settings
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # onnxruntime looks up its maker's host when it is imported
+
+# an example may take as long as a busy machine takes for it
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).parent.parent
 

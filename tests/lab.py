@@ -18,7 +18,7 @@ from pydantic import Field
 from sidecar.arguments import Shape
 from sidecar.bridge import identity
 from sidecar.bridge.token import Caller, Keys
-from sidecar.contract import Call, Surface, Text, Tool, single
+from sidecar.contract import Call, Route, Surface, Text, Tool, single
 from sidecar.errors import NotFound
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
@@ -26,10 +26,15 @@ from sidecar.protocol.sessions import Sessions
 from sidecar.services.core import Core
 from sidecar.web.admin import AdminActions, Mode
 from sidecar.web.admin_access import AccessActions
+from sidecar.web.admin_agents import AgentsActions
+from sidecar.web.admin_databases import DatabaseActions
+from sidecar.web.admin_knowledge import KnowledgeActions
 from sidecar.web.admin_notes import NotesActions
+from sidecar.web.admin_proposals import ProposalActions
 from sidecar.web.answers import Facts
 from sidecar.web.app import App, Limits, build_app
 from sidecar.web.listener import Listener, bind
+from sidecar.web.rest import handler
 
 PATIENCE_S = 20.0
 T = TypeVar("T")
@@ -187,6 +192,21 @@ CLAMPING = Surface(
     numbers="clamp",
 )
 
+
+async def well(core: Core, args: NoArgs, call: Call) -> Text:
+    return Text("OK")
+
+
+ROUTES = (
+    Route("/lab/api/well", NoArgs, None, well),
+    Route("/lab/api/echo", EchoArgs, None, echo),
+    Route("/lab/api/add", AddArgs, Sum, add),
+    Route("/lab/api/work", WorkArgs, None, work),
+    Route("/lab/api/who", NoArgs, None, who),
+    Route("/lab/api/refuse", NoArgs, None, refuse),
+    Route("/lab/api/crash", NoArgs, None, crash),
+)
+
 STATEFUL = replace(SURFACE, name="stateful", sessions="required")
 
 
@@ -283,6 +303,7 @@ async def running(
         limits=limits or Limits(),
         on_refused=lambda *facts: refused.append(facts),
         on_served=lambda *facts: served.append(facts),
+        rest={route.path: handler(route, lab.core) for route in ROUTES},
     )
     before = len(asyncio.all_tasks())
     async with Listener(app, sock, most_connections=most_connections) as listener:
@@ -375,4 +396,21 @@ def _actions(asked: list[tuple[Any, ...]]) -> AdminActions:
     words = ("token", "tokens", "rotate", "add", "remove", "endpoint", "pin")
     access = AccessActions(**{word: told(word) for word in words})
     notes = NotesActions(allow_writes=told("allow_writes"), restore=told("restore"))
-    return AdminActions(status=status, search=search, stop=stop, rebuild=rebuild, wait=wait, access=access, notes=notes)
+    proposals = ProposalActions(*map(told, ("listed", "show", "apply", "reject")))
+    knowledge = KnowledgeActions(**{word: told(word) for word in ("listed", "shown", "remove", "release", "export")})
+    databases = DatabaseActions(status=told("databases"), add=told("add_database"), remove=told("remove_database"))
+    agents = AgentsActions(**{word: told(word) for word in ("listed", "remote", "runs", "cancel")})
+    return AdminActions(
+        status=status,
+        search=search,
+        stop=stop,
+        rebuild=rebuild,
+        wait=wait,
+        access=access,
+        notes=notes,
+        proposals=proposals,
+        knowledge=knowledge,
+        digest=told("digest"),
+        databases=databases,
+        agents=agents,
+    )

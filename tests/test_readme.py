@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 import sidecar.web
 from sidecar.arguments import Query, schema_of
@@ -25,16 +26,20 @@ from sidecar.cli.clients.places import Machine
 from sidecar.cli.doctor import CHECKS
 from sidecar.cli.parser import build_parser
 from sidecar.config import Config
+from sidecar.config.kinds import has_named_tables, section_model
 from sidecar.contract import Tool
 from sidecar.errors import SidecarError
-from sidecar.index import indexer, literal, manifest, preparers, snippets
+from sidecar.index import indexer, literal, manifest, preparers, profile, snippets
 from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
 from sidecar.index.vector_worker import Patience
 from sidecar.protocol import json_body
-from sidecar.protocol.sessions import MOST_STREAMS
-from sidecar.services import copies, searching, writing
+from sidecar.protocol.sessions import IDLE_S, MOST_SESSIONS, MOST_STREAMS
+from sidecar.services import copies, library, proposal_drafts, searching, writing
+from sidecar.services.knowledge import skill_md, store, units
 from sidecar.surfaces import SURFACES
+from sidecar.surfaces.knowledge.shapes import ValidateUnit
+from sidecar.surfaces.library.shapes import SearchArgs
 from sidecar.surfaces.notes.shapes import SemanticSearch
 from sidecar.surfaces.notes.tools import MOST_CHARS
 from sidecar.vault import files, frontmatter, markdown, names, paths
@@ -101,13 +106,16 @@ def test_readme_gives_a_tools_arguments_with_their_ranges_and_defaults(tool: Too
     assert re.findall(r"`([a-z_]+)`", row[1]) == list(properties)
     for name, spec in properties.items():
         if spec["type"] == "integer" and "maximum" in spec:
-            assert f"`{name}` {spec['minimum']:,} to {spec['maximum']:,} ({spec['default']:,})" in row[1]
+            default = f" ({spec['default']:,})" if "default" in spec else ""
+            assert f"`{name}` {spec['minimum']:,} to {spec['maximum']:,}{default}" in row[1]
+        elif spec["type"] == "integer" and "minimum" not in spec:
+            assert f"`{name}` ({spec['default']:,})" in row[1]
         elif spec["type"] == "integer":
             assert f"`{name}` from {spec['minimum']:,} ({spec['default']:,})" in row[1]
 
 
 def test_readme_gives_the_addresses_of_all_surfaces() -> None:
-    rows = table("Two addresses", "address", "serves")
+    rows = table("Addresses", "address", "serves")
     assert [in_code(row[0]) for row in rows] == ["/mcp", *(f"/mcp/{surface.name}" for surface in SURFACES)]
 
 
@@ -177,22 +185,31 @@ def test_the_scripts_readme_names_can_be_run() -> None:
 def settings() -> dict[str, object]:
     """`section.key` of every setting, with its default."""
     found: dict[str, object] = {}
-    for name, part in Config.model_fields.items():
-        assert isinstance(part.annotation, type) and issubclass(part.annotation, BaseModel)
-        found |= {f"{name}.{key}": known.default for key, known in part.annotation.model_fields.items()}
+    for name, model in setting_tables().items():
+        found |= {f"{name}.{key}": known.default for key, known in model.model_fields.items()}
     return found
+
+
+def setting_tables() -> dict[str, type[BaseModel]]:
+    """Every table of settings; one that is there for each of several names as `section.NAME`."""
+    named = {section: has_named_tables(section) for section in Config.model_fields}
+    return {f"{section}.NAME" if named[section] else section: section_model(section) for section in named}
 
 
 def test_readme_lists_exactly_the_settings_there_are_with_their_defaults() -> None:
     listed = {in_code(row[0]): row[1].strip("`") for row in table("Settings", "setting", "default", "meaning")}
-    known = {key: "none" if value is None else json.dumps(value) for key, value in settings().items()}
+    words = {None: "none", PydanticUndefined: "required"}
+    known = {
+        key: words[value] if value in (None, PydanticUndefined) else json.dumps(value)
+        for key, value in settings().items()
+    }
     assert listed == known
 
 
 def test_readme_names_every_choice_of_a_setting() -> None:
     meanings = {in_code(row[0]): row[2] for row in table("Settings", "setting", "default", "meaning")}
-    for name, part in Config.model_fields.items():
-        for key, known in part.annotation.model_fields.items():  # type: ignore[union-attr]
+    for name, model in setting_tables().items():
+        for key, known in model.model_fields.items():
             if get_origin(known.annotation) is Literal:
                 named = re.findall(r"`([a-z0-9]+)`", meanings[f"{name}.{key}"])
                 assert named == list(get_args(known.annotation)), key
@@ -211,7 +228,7 @@ def test_readme_names_the_folder_of_the_models() -> None:
 def test_every_setting_named_anywhere_in_readme_exists() -> None:
     parts = "|".join(Config.model_fields)
     named = set(re.findall(rf"`((?:{parts})\.[a-z_]+)`", README))
-    assert named <= set(settings()) | {"config.toml"}
+    assert named <= set(settings()) | {"config.toml", "agents.json"}
     variables = set(re.findall(r"VAULT_SIDECAR_[A-Z_]+", README))
     own = {"VAULT_SIDECAR_VAULT", "VAULT_SIDECAR_STATE", "VAULT_SIDECAR_CORPORA", "VAULT_SIDECAR_"}
     assert variables - own <= {f"VAULT_SIDECAR_{key.replace('.', '_')}".upper() for key in settings()}
@@ -279,13 +296,35 @@ _QUERY = Query.__metadata__[0]
                 snippets.SNIPPET_CHARS,
             ],
         ),
+        (
+            "notes in one `kp_search` or `kp_related` answer",
+            [schema_of(SearchArgs)["properties"]["k"]["maximum"], snippets.SNIPPET_CHARS],
+        ),
+        ("notes in one `kp_recent` answer", [library.MOST_RECENT]),
         ("`content` of one `write_note` call", [writing.MAX_CONTENT_BYTES >> 20]),
+        (
+            "files of one proposal",
+            [
+                proposal_drafts.MAX_FILES,
+                proposal_drafts.MAX_FILE_BYTES >> 20,
+                proposal_drafts.MAX_BYTES >> 20,
+            ],
+        ),
         ("path of a new note", [names.MAX_NEW_PATH_BYTES, names.MAX_NEW_SEGMENTS]),
         ("kept texts", [copies.MOST_COPIES]),
         ("a file that was replaced is watched for other programs' edits", [files.MOMENT_S]),
         ("any other text answer", [MOST_CHARS]),
+        ("size of a document in a database", [profile.MOST_DOCUMENT_BYTES >> 20]),
+        ("documents in a database", [profile.DOCUMENTS.most_files or 0]),
+        ("sessions", [MOST_SESSIONS, IDLE_S / 60]),
         ("request body", [Limits().max_body_bytes >> 20, settings()["http.max_body_mib"], json_body.MAX_DEPTH]),
         ("tokens with names", [named_tokens.MOST]),
+        (
+            "a SKILL.md, a knowledge unit",
+            [skill_md.MAX_BYTES >> 10, units.MAX_BYTES >> 20, units.MAX_DEPTH],
+        ),
+        ("`feedback` of a judgment", [schema_of(ValidateUnit)["properties"]["feedback"]["maxLength"]]),
+        ("items in the registry", [store.MOST_ITEMS]),
         ("clients that listen, at each address", [MOST_STREAMS]),
         ("time until a connection has brought a valid token", [Deadlines().first_s]),
         ("time for a request body", [Deadlines().body_s]),

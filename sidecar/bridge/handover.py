@@ -26,14 +26,17 @@ _LOOK_EVERY_S = 0.02
 
 
 @contextmanager
-def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
+def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[Owner | None]:
     """`lock.hold`, after asking whoever gives way to `owner` to leave. Entering blocks, at most for `PATIENCE_S`.
+
+    Gives what the daemon was started as that made way; None if there was none.
 
     Raises:
         AlreadyServed: another daemon has the lock and keeps it.
         Unreadable: the lock file can't be used.
     """
     asked: set[str] = set()
+    made_way: Owner | None = None
     give_up = time.monotonic() + PATIENCE_S
     with ExitStack() as stack:
         while True:
@@ -45,8 +48,9 @@ def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
                     raise
                 if held.by.instance not in asked and _ask(state_dir, owner, held):
                     asked.add(held.by.instance)
+                    made_way = held.by.owner
             time.sleep(_LOOK_EVERY_S)
-        yield
+        yield made_way
 
 
 def _ask(state_dir: Path, owner: Owner, held: lock.Held) -> bool:

@@ -73,6 +73,20 @@ def listen(choice: PortChoice, attempt: Callable[[int], T]) -> T:
     raise PortTaken(choice.refusal)
 
 
+def free_from(first: int, attempt: Callable[[int], Any]) -> int | None:
+    """The next port on which `attempt(port)` succeeds, which gives something to close; None if there is none near.
+
+    It may be taken a moment later: a suggestion, no promise.
+    """
+    for port in range(first, min(first + _LOOK_FURTHER, 65_536)):
+        try:
+            attempt(port).close()
+        except PortTaken:
+            continue
+        return port
+    return None
+
+
 def pin_port(state_dir: Path, port: int) -> None:
     """Keep `port` as this vault's own. Blocks.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,13 +60,19 @@ def read_settings(state_dir: Path) -> dict[str, Any]:
 
 
 def set_setting(state_dir: Path, section: str, key: str, value: str | int | bool | None) -> None:
-    """Change one setting of `settings.json` and keep the others. Blocks; only the holder of the lock may call it.
+    """As `set_settings`, of one setting."""
+    set_settings(state_dir, {section: {key: value}})
+
+
+def set_settings(state_dir: Path, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Change settings of `settings.json`, `{section: {key: value}}`, in one step, and keep the others.
+
+    Blocks; only the holder of the lock may call it.
 
     Raises:
         BadConfig, Unreadable: as `read_settings`, or the disk refused.
     """
     settings = read_settings(state_dir)
-    table = dict(settings.get(section) or {})
-    table[key] = value
-    settings[section] = table
+    for section, values in changes.items():
+        settings[section] = {**(settings.get(section) or {}), **values}
     private_files.write(state_dir / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b"\n")

@@ -8,91 +8,42 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sidecar.bridge import endpoint
 from sidecar.cli import token, where
-from sidecar.cli.clients import check_http, check_stdio, entries, settings_file, snippets
-from sidecar.cli.clients.client import Client, Entry, Http
-from sidecar.cli.clients.entries import Mine, Written
+from sidecar.cli.clients import check_http, check_stdio, entries, settings_file
+from sidecar.cli.clients.client import Http
+from sidecar.cli.clients.entries import Written
 from sidecar.cli.clients.known import CLIENTS
 from sidecar.cli.clients.places import Machine
+from sidecar.cli.clients.setup import Setup, transport_of
 from sidecar.cli.clients.steps import Step
-from sidecar.cli.where import Where
 from sidecar.config import Secret
 from sidecar.errors import BadConfig, NotFound, SidecarError, Unreadable
 from sidecar.vault.paths import printable
 
-_TOKEN_VARIABLE = "VAULT_SIDECAR_TOKEN"  # noqa: S105 - the name of a variable
-
-Transport = Literal["http", "stdio"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is to be set up: which client, for which vault, and how.
+    """What is to be set up, and what may be in the way."""
 
-    `port` and `key` are None before the first start, `pinned` is 0 where each start takes another port.
-    """
-
-    client: Client
-    place: Where
-    machine: Machine
-    root: str | None
-    """The state root, if the person named one."""
-    name: str | None
-    transport: Transport
-    port: int | None
-    key: Secret | None
+    setup: Setup
     fault: SidecarError | None
     """Why there is no key."""
     pinned: int | None
-
-    @property
-    def mine(self) -> Mine:
-        key = self.key.value if self.key else None
-        return Mine(self.place.vault, self.place.state_dir.name, self.port, key)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
-
-    @property
-    def command(self) -> list[str]:
-        """What a client starts. Whole paths: programs with windows don't have the PATH of a terminal."""
-        return [*_program(), "mcp", "--vault", str(self.place.vault), *self._state()]
-
-    @property
-    def show(self) -> str:
-        """The command that prints the token, wherever it is pasted."""
-        return shlex.join(["vault-sidecar", "token", "show", "--vault", str(self.place.vault), *self._state()])
-
-    def _state(self) -> list[str]:
-        return ["--state", self.root] if self.root else []
-
-    def entry(self) -> Entry:
-        """With the key in it, where one is needed."""
-        if self.transport == "stdio":
-            return self.client.stdio_entry(self.command)
-        return self.client.http_entry(self.url, self.token())
-
-    def token(self) -> str:
-        """The key, which is there once `_require_address` found no fault."""
-        assert self.key is not None
-        return self.key.value
+    """The port of each start; 0 where each takes another one, None before the first."""
 
 
 def run(args: Namespace) -> int:
     """Print, write or check; the exit code is 1 if a step of the check failed."""
     task = _task(args)
-    facts: dict[str, Any] = {"client": task.client.name, "transport": task.transport}
+    facts: dict[str, Any] = {"client": task.setup.client.name, "transport": task.setup.transport}
     if args.write:
         facts |= _write(task, quiet=args.json)
     elif not args.check:
@@ -113,15 +64,12 @@ def run(args: Namespace) -> int:
 
 def _task(args: Namespace) -> _Task:
     client = CLIENTS[args.client]
-    if client.http is None and args.transport == "http":
-        raise BadConfig(f"{client.title} can't send a header to this computer; it is set up with --stdio")
+    transport = transport_of(client, args.transport)
     if args.write and not client.writes:
         raise BadConfig(
             f"the file of {client.title} is not written by this command; without --write it prints what to paste"
         )
-    transport: Transport = args.transport or ("stdio" if client.http is None else "http")
     place = where.find(args)
-    root = args.state or os.environ.get("VAULT_SIDECAR_STATE")
     published = endpoint.read(place.state_dir)
     pinned = where.load_config(place).http.port
     key, fault = None, None
@@ -129,18 +77,18 @@ def _task(args: Namespace) -> _Task:
         key = Secret(token.read(place))
     except SidecarError as error:  # a set-up by stdio needs none
         fault = error
-    task = _Task(
+    setup = Setup(
         client=client,
         place=place,
         machine=Machine(sys.platform, Path.home(), os.environ),
-        root=str(where.state_root(args).absolute()) if root else None,
+        root=where.named_root(args),
         name=args.name,
         transport=transport,
         port=published.port if published else pinned or None,
         key=key,
-        fault=fault,
-        pinned=pinned,
+        variable=where.token_variable(place),
     )
+    task = _Task(setup, fault, pinned)
     if transport == "http" and not args.check:
         _require_address(task)
     return task
@@ -153,37 +101,25 @@ def _require_address(task: _Task) -> None:
         NotFound: they are not settled before the daemon was started once.
         SidecarError: the key can't be read.
     """
-    if not task.port:
+    if not task.setup.port:
         raise NotFound("this vault has no fixed port yet; start the daemon with 'vault-sidecar serve', then ask again")
     if task.fault is not None:
         raise task.fault
-
-
-def _program() -> list[str]:
-    """The command `vault-sidecar` of this installation, else this Python with our package."""
-    name = "vault-sidecar.exe" if sys.platform == "win32" else "vault-sidecar"
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which("vault-sidecar")
-    return [found] if found else [sys.executable, "-m", "sidecar"]
 
 
 # print
 
 
 def _print(task: _Task, *, quiet: bool) -> dict[str, Any]:
-    client = task.client
-    file = client.file(task.machine)
-    name = _name_for_printing(task, file)
-    secretless: Entry | None = None
-    if task.transport == "http":
-        variable = where.token_variable(task.place) or _TOKEN_VARIABLE
-        forms = snippets.http_forms(client, name, task.url, task.token(), variable, task.show)
-        secretless = client.secretless_entry(task.url, variable)
-    else:
-        forms = snippets.stdio_forms(client, name, task.command)
+    setup, client = task.setup, task.setup.client
+    file = client.file(setup.machine)
+    name = setup.name_for_printing(file)
+    forms = setup.forms(name)
+    by_http = setup.transport == "http"
+    secretless = client.secretless_entry(setup.url, setup.secret_variable) if by_http else None
     if not quiet:
         if client.name != "claude-code":
-            print(f"# {client.title}: {task.machine.shown(file)}")
+            print(f"# {client.title}: {setup.machine.shown(file)}")
         for number, form in enumerate(forms):
             if form.title:
                 print(f"\n# {form.title}")
@@ -199,29 +135,22 @@ def _print(task: _Task, *, quiet: bool) -> dict[str, Any]:
         "name": name,
         "file": str(file),
         "at": list(client.at),
-        "entry": task.entry(),
-        "secret": task.transport == "http",
+        "entry": setup.entry(),
+        "secret": by_http,
         "entry_without_secret": secretless,
     }
 
 
-def _name_for_printing(task: _Task, file: Path) -> str:
-    try:
-        servers = entries.servers_in(task.client, settings_file.load(file).text)
-        return entries.choose_name(servers, task.mine, task.name)
-    except Unreadable:  # printing needs no file
-        return task.name or entries.DEFAULT_NAME
-
-
 def _remarks(task: _Task) -> None:
     """On stderr: what would make the set-up stop working later."""
-    if task.transport == "stdio":
+    if task.setup.transport == "stdio":
         return
     if task.pinned == 0:
         print("This port holds for this run only; 'vault-sidecar port set N' pins one.", file=sys.stderr)
-    elif task.pinned and task.port != task.pinned:
+    elif task.pinned and task.setup.port != task.pinned:
         print(
-            f"The daemon listens on {task.port} in this run only; the vault's port is {task.pinned}.", file=sys.stderr
+            f"The daemon listens on {task.setup.port} in this run only; the vault's port is {task.pinned}.",
+            file=sys.stderr,
         )
 
 
@@ -229,16 +158,16 @@ def _remarks(task: _Task) -> None:
 
 
 def _write(task: _Task, *, quiet: bool) -> dict[str, Any]:
-    client, machine = task.client, task.machine
+    client, machine = task.setup.client, task.setup.machine
     file = client.file(machine)
-    if task.transport == "http":
+    if task.setup.transport == "http":
         _require_address(task)
         if task.pinned == 0:
             raise BadConfig(
                 "this vault takes another port at each start; pin one with 'vault-sidecar port set N', or use --stdio"
             )
     try:
-        written = entries.write(client, file, task.mine, task.name, task.entry())
+        written = entries.write(client, file, task.setup.mine, task.setup.name, task.setup.entry())
     except Unreadable as error:
         raise Unreadable(f"{machine.shown(file)}: {error}; nothing was changed") from error
     if not quiet:
@@ -250,7 +179,7 @@ def _write(task: _Task, *, quiet: bool) -> dict[str, Any]:
 
 
 def _told(task: _Task, file: Path, written: Written) -> Iterator[str]:
-    client, machine = task.client, task.machine
+    client, machine = task.setup.client, task.setup.machine
     shown = machine.shown(file)
     if not written.changed:
         yield f"{shown} has the entry '{written.name}' already; nothing was changed"
@@ -269,9 +198,9 @@ def _told(task: _Task, file: Path, written: Written) -> Iterator[str]:
 
 
 def _check(task: _Task, *, chosen: bool) -> Iterator[Step]:
-    client = task.client
-    file = client.file(task.machine)
-    shown = task.machine.shown(file)
+    client = task.setup.client
+    file = client.file(task.setup.machine)
+    shown = task.setup.machine.shown(file)
     writing = f"'vault-sidecar connect {client.name} --write' sets it right"
     cure = writing if client.writes else f"put in what 'vault-sidecar connect {client.name}' prints"
     try:
@@ -279,21 +208,21 @@ def _check(task: _Task, *, chosen: bool) -> Iterator[Step]:
     except Unreadable as error:
         yield Step("entry", False, f"{shown}: {error}; {client.title} can't read it either")
         return
-    name = entries.find(servers, task.mine, task.name)
+    name = entries.find(servers, task.setup.mine, task.setup.name)
     entry = client.understood(servers[name], os.environ) if name else None
-    if entry is None or (chosen and isinstance(entry, Http) != (task.transport == "http")):
+    if entry is None or (chosen and isinstance(entry, Http) != (task.setup.transport == "http")):
         try:
-            if task.transport == "http":
+            if task.setup.transport == "http":
                 _require_address(task)
         except SidecarError as error:
             yield Step("daemon", False, str(error))
             return
         yield Step("entry", True, f"none in {shown}; tried is what 'vault-sidecar connect {client.name}' prints")
-        entry = client.understood(task.entry(), os.environ)
+        entry = client.understood(task.setup.entry(), os.environ)
     else:
         yield Step("entry", True, f"'{name}' in {shown}")
-    key = task.key.value if task.key else None
+    key = task.setup.key.value if task.setup.key else None
     if isinstance(entry, Http):
-        yield from check_http.steps(entry, task.place.state_dir, cure, key)
+        yield from check_http.steps(entry, task.setup.place.state_dir, cure, key)
     elif entry is not None:
-        yield from check_stdio.steps(entry, task.place.state_dir, os.environ, cure)
+        yield from check_stdio.steps(entry, task.setup.place.state_dir, os.environ, cure)

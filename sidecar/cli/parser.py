@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import ArgumentParser, ArgumentTypeError
+from datetime import datetime
 
 from sidecar import __version__
 from sidecar.cli.clients.known import CLIENTS
@@ -40,6 +41,8 @@ def build_parser() -> ArgumentParser:
     )
     mcp.add_argument("--linger", type=float, default=600.0, metavar="SECONDS", help=argparse.SUPPRESS)
 
+    _leaf(commands, "bridge", "the daemon as a part of the editor's plugin, which starts it and talks to it on stdin")
+
     status = _leaf(commands, "status", "what the daemon is doing; exit code 1 if none runs", json=True)
     status.set_defaults(json=False)
 
@@ -74,7 +77,8 @@ def build_parser() -> ArgumentParser:
     clear = _leaf(port, "clear", "listen on another random port at each start", json=True, module="port")
     clear.set_defaults(port=0)
 
-    _leaf(commands, "endpoint", "print the running daemon's URL; exit code 1 if none runs", json=True)
+    endpoint = _leaf(commands, "endpoint", "print the running daemon's URL; exit code 1 if none runs", json=True)
+    endpoint.add_argument("--databases", action="store_true", help="the URL that its databases are below")
 
     connect = _leaf(commands, "connect", "print how to set up a client, write it into its file, or try it", json=True)
     connect.add_argument("client", metavar="CLIENT", choices=list(CLIENTS), help=", ".join(CLIENTS))
@@ -98,7 +102,7 @@ def build_parser() -> ArgumentParser:
     _leaf(writes, "on", "offer write_note, at once", module="writes").set_defaults(on=True)
     _leaf(writes, "off", "offer write_note no longer, at once", module="writes").set_defaults(on=False)
 
-    recover = _group(commands, "recover", "texts of notes that were replaced by write_note")
+    recover = _group(commands, "recover", "texts of notes that were replaced by write_note or by a proposal")
     _leaf(recover, "list", "what is kept, newest first", json=True, module="recover").set_defaults(action="list")
     for action, does in (
         ("show", "print a kept text as it was"),
@@ -107,6 +111,71 @@ def build_parser() -> ArgumentParser:
         leaf = _leaf(recover, action, does, json=True, module="recover")
         leaf.add_argument("id", metavar="ID", help="from the list; an ending of it will do, of 6 characters at least")
         leaf.set_defaults(action=action)
+
+    proposals = _group(commands, "proposals", "changes of notes that clients suggest, for you to decide on")
+    listed = _leaf(proposals, "list", "the open proposals, oldest first", json=True, module="proposals")
+    listed.add_argument("--all", action="store_true", help="those that were decided on too")
+    listed.set_defaults(action="list")
+    for action, does in (
+        ("show", "what a proposal would change, and whether it can be applied"),
+        ("apply", "show a proposal, ask, and write its changes: all of them, or none"),
+        ("reject", "decide against a proposal"),
+    ):
+        leaf = _leaf(proposals, action, does, json=True, module="proposals")
+        leaf.add_argument("id", metavar="ID", help="from the list; an ending of it will do, of 6 characters at least")
+        leaf.set_defaults(action=action)
+        if action == "apply":
+            leaf.add_argument("--yes", action="store_true", help="don't ask")
+        if action == "reject":
+            leaf.add_argument("--reason", metavar="TEXT", help="is kept with the proposal")
+    knowledge = _group(commands, "knowledge", "the registry of skills and knowledge units")
+    for action, does in (
+        ("list", "all items, whoever contributed them"),
+        ("show", "print an item as it is kept"),
+        ("remove", "delete an item, with the judgments on it and the credit for it"),
+        ("release", "let an item be found that was held back for its text"),
+        ("export", "print everything, one JSON object a line"),
+    ):
+        leaf = _leaf(knowledge, action, does, json=action != "export", module="knowledge")
+        leaf.set_defaults(action=action)
+        if action not in ("list", "export"):
+            leaf.add_argument("id", metavar="ID", help="from the list")
+    databases = _group(commands, "db", "databases: folders of documents that clients may search")
+    add = _leaf(databases, "add", "let clients search a folder of documents", json=True, module="db")
+    add.add_argument("name", metavar="NAME", help="1 to 64 of letters, digits and _ . -")
+    add.add_argument("directory", metavar="FOLDER", help="the folder; nothing is ever written into it")
+    remove = _leaf(
+        databases, "remove", "forget a database and delete its index, never its files", json=True, module="db"
+    )
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("--yes", action="store_true", help="don't ask")
+    _leaf(databases, "list", "the databases, and how far each is", json=True, module="db").set_defaults(action="list")
+    add.set_defaults(action="add")
+    remove.set_defaults(action="remove")
+    agents = _group(
+        commands, "agents", "the agents of the vault: which there are, which may be run by clients, their runs"
+    )
+    _leaf(agents, "list", "the agents, and what is wrong with their files", json=True, module="agents").set_defaults(
+        action="list"
+    )
+    remote = _leaf(agents, "remote", "let clients run an agent, or no longer, at once", json=True, module="agents")
+    remote.add_argument("name", metavar="NAME", help="of the agent")
+    remote.add_argument("on", metavar="on|off", choices=["on", "off"])
+    remote.set_defaults(action="remote")
+    runs = _leaf(agents, "runs", "what was run lately, newest first", json=True, module="agents")
+    runs.add_argument("--limit", type=_limit, default=20, metavar="N", help="how many at most (default 20)")
+    runs.set_defaults(action="runs")
+    cancel = _leaf(agents, "cancel", "end a run that is under way", json=True, module="agents")
+    cancel.add_argument("id", metavar="ID", help="from the runs; an ending of it will do")
+    cancel.set_defaults(action="cancel")
+    key = _leaf(agents, "key", "put a provider's key into the system's keyring; asks for it", module="agents")
+    key.add_argument("name", metavar="NAME", help="of the provider, as in the settings")
+    key.add_argument("--remove", action="store_true", help="delete the key instead")
+    key.set_defaults(action="key")
+
+    digest = _group(commands, "digest", "the daily digest, which waits as a proposal")
+    made = _leaf(digest, "run", "propose the digest of the day, if there is something new", json=True, module="digest")
+    made.add_argument("--now", type=_moment, metavar="TIME", help="as if it were then: 2026-11-30, or 2026-11-30T06:00")
 
     index = _group(commands, "index", "the search index")
     _leaf(index, "rebuild", "read every note again and wait until that is done", module="index")
@@ -120,6 +189,9 @@ def build_parser() -> ArgumentParser:
         _leaf(model, action, does, json=True, module="model").set_defaults(action=action)
 
     _leaf(commands, "doctor", "check everything and say what to do; exit code 1 if something is wrong", json=True)
+
+    plugin = _group(commands, "plugin", "the plugin for the editor Obsidian")
+    _leaf(plugin, "install", "put it into a vault, or bring it up to date there", json=True, module="plugin")
 
     _leaf(commands, "stop", "stop the vault's daemon and wait until it has ended")
     return parser
@@ -191,7 +263,23 @@ def _surface(text: str) -> str:
     return text
 
 
+def _moment(text: str) -> str:
+    """A time with its offset from UTC; local time where the text gives none."""
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise ArgumentTypeError("must be a time such as 2026-11-30, 2026-11-30T06:00 or 2026-11-30T06:00:00Z") from None
+
+
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 100:
-        raise ArgumentTypeError("must be a whole number from 1 to 100")
+    return _number(text, 100)
+
+
+def _limit(text: str) -> int:
+    return _number(text, 500)
+
+
+def _number(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= most:
+        raise ArgumentTypeError(f"must be a whole number from 1 to {most}")
     return int(text)

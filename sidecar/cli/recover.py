@@ -15,6 +15,7 @@ from sidecar.vault.paths import printable
 
 _WHY = {
     "replaced": "replaced as a whole",
+    "applied": "replaced by a proposal",
     "displaced": "another program saved it while it was written",
     "left": "left by a write that was cut off",
 }

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.bridge import handover, identity, private_files
 from sidecar.bridge.places import check_vault
-from sidecar.bridge.token import check_injected
-from sidecar.cli import log, stdout, where
+from sidecar.cli import launch, log, stdout, where
 from sidecar.cli.screen import Reporter, Screen
 
 if TYPE_CHECKING:
@@ -32,9 +31,7 @@ def run(args: Namespace) -> int:
     vault = check_vault(where.vault_of(args), home=Path.home())
     place = where.find(args)
     config = _checked(where.load_config(place), place)
-    variable = config.http.bearer_token_env
-    # taken out of the environment, so that no child process inherits it
-    token = check_injected(variable, os.environ.pop(variable, None)) if variable else None
+    token = launch.take_token(config)
     url_line = stdout.claim()
     owner, instance = "serve" if args.auto is None else "auto", identity.new_instance()
     private_files.make_folder(place.state_dir)
@@ -42,26 +39,20 @@ def run(args: Namespace) -> int:
         # below the lock, which refuses a second daemon: these take a second to import
         import asyncio
 
-        from sidecar.config import Secret, ServeOptions
         from sidecar.daemon import run_daemon
-        from sidecar.index.vector_options import secret_variables
 
         screen = Screen(sys.stderr)
-        log.set_up(screen, config.log.level, [token] if token else [])
-        environment = dict(os.environ)
-        for name in secret_variables(config):  # who needs one gets it handed over; no other process inherits it
-            os.environ.pop(name, None)
-        options = ServeOptions(
+        entries = log.set_up(screen, config.log.level, [token] if token else [])
+        options = launch.options(
             config,
             vault,
-            place.state_dir,
+            place,
             instance,
-            port=args.port,
             owner=owner,
+            token=token,
+            conceal=entries.conceal,
+            port=args.port,
             linger_s=args.auto,
-            models_dir=where.models_dir(place),
-            environment=environment,
-            injected_token=Secret(token) if token else None,
         )
 
         def announce(url: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sidecar.bridge.client import LocalClient, NotRunning
 from sidecar.cli import where
+from sidecar.cli.databases import line_of
 from sidecar.vault.paths import printable
 
 _MOST_SKIPPED = 10
@@ -32,6 +33,8 @@ _STOPPED: dict[str, Any] = {
     "embedder": None,
     "backend": None,
     "vectors": None,
+    "databases": [],
+    "databases_problem": None,
     "allow_writes": None,
     "clients": [],
     "last_refused": None,
@@ -70,6 +73,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines += _row("chunks", f"{chunks['total']:,}, of which {chunks['vector']:,} have a vector")
     lines += _row("vectors", facts.get("vectors"))
     lines += _row("embedder", facts["embedder"])
+    lines += _row("databases", *map(line_of, facts.get("databases", ())), facts.get("databases_problem"))
     lines += _row("writes", "allowed" if facts.get("allow_writes") else None)
     lines += _row("generation", f"{facts['generation']:,}")
     lines += _row("watching", facts.get("watching"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sidecar.bridge import settings
 from sidecar.bridge.places import nearest_vault, refuse_inside, state_dir_of, true_path
@@ -66,8 +66,10 @@ def models_dir(where: Where) -> Path:
     return where.state_dir.parent / "models"
 
 
-def load_config(where: Where, surfaces: Collection[str] | None = None) -> Config:
-    """The settings of a vault. Blocks.
+def load_config(
+    where: Where, surfaces: Collection[str] | None = None, *, over: Mapping[str, Mapping[str, Any]] | None = None
+) -> Config:
+    """The settings of a vault, with those of the editor `over` all others. Blocks.
 
     Raises:
         BadConfig, Unreadable: a setting or a settings file is wrong.
@@ -80,7 +82,8 @@ def load_config(where: Where, surfaces: Collection[str] | None = None) -> Config
     ]
     variable = config.load(files).http.bearer_token_env
     environment = config.from_environment(os.environ, tokens=[variable] if variable else [])
-    return config.load([*files, environment], surfaces=surfaces)
+    editor = [config.Source("the editor", over)] if over else []
+    return config.load([*files, environment, *editor], surfaces=surfaces)
 
 
 def token_variable(where: Where) -> str | None:
@@ -95,6 +98,12 @@ def token_variable(where: Where) -> str | None:
     )
     # where nothing mentions it, the settings need not be checked, which saves a short command most of its time
     return load_config(where).http.bearer_token_env if mentioned else None
+
+
+def named_root(args: Namespace) -> str | None:
+    """The state root as a whole path, if one was named; commands for other programs have to name it too."""
+    named = args.state or os.environ.get("VAULT_SIDECAR_STATE")
+    return str(state_root(args).absolute()) if named else None
 
 
 def state_root(args: Namespace) -> Path:

@@ -11,7 +11,7 @@ from sidecar.index.look import Findings, Looker
 from sidecar.index.manifest import Batch
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Lot, Prepared
-from sidecar.index.preparers import Preparers
+from sidecar.index.profile import Preparing
 from sidecar.tasks import Lane
 
 _NOTES = 48
@@ -19,6 +19,10 @@ _NOTES = 48
 
 _AHEAD = 6
 """Batches under way at once: enough for every process to find work, few enough to be forgotten without regret."""
+
+
+_ENOUGH_BYTES = 32 << 20
+"""Of the files of one batch; the rest waits for another. There are large documents, and all that is read is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Ready:
 class Backfill:
     """Paths that wait, in order. Reads them in a lane of its own, so that a slow disk holds up nothing else."""
 
-    def __init__(self, looker: Looker, preparers: Preparers, reader: ManifestReader) -> None:
+    def __init__(self, looker: Looker, preparers: Preparing, reader: ManifestReader) -> None:
         self._looker = looker
         self._preparers = preparers
         self._reader = reader
@@ -76,8 +80,10 @@ class Backfill:
         return ready
 
     async def _prepared(self, paths: list[str], again: bool) -> Ready:
-        findings = await self._lane.run(self._looker.look, paths, self._reader, again=again)
-        return Ready(to_batch(findings, await self._preparers.prepare(findings.reads)), len(paths))
+        findings = await self._lane.run(self._looker.look, paths, self._reader, again=again, enough_bytes=_ENOUGH_BYTES)
+        self._waiting = {**dict.fromkeys(findings.left), **self._waiting}
+        prepared = await self._preparers.prepare(findings.reads)
+        return Ready(to_batch(findings, prepared), len(paths) - len(findings.left))
 
     async def forget(self) -> None:
         """Drop what waits; what is under way comes to nothing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
@@ -15,22 +14,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sidecar.index import wire
+from sidecar.index.process import environment_of_child, how_it_ended
 from sidecar.index.wire import Array, Line, Message
 
 logger = logging.getLogger(__name__)
 
 _LOG_NAME: Final = "worker.log"
 _LOG_BYTES: Final = 1 << 18
-
-_PASSED_ON: Final = frozenset(
-    {
-        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "HF_HOME"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # certificates of those who sign for a server of one's own
-        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
-        *("TEMP", "TMP", "SYSTEMROOT", "WINDIR", "USERPROFILE", "APPDATA", "LOCALAPPDATA"),
-    }
-)
-"""All of the environment that the worker gets: what a process needs, and nothing a secret may be in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +106,8 @@ class Child:
                 stdin=PIPE, stdout=PIPE, stderr=log,
                 cwd=folder,  # libraries look for settings in the present folder; this one is ours
                 env={
-                    **{name: value for name, value in environment.items() if name.upper() in _PASSED_ON},
+                    **environment_of_child(environment),
                     "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime looks up its maker's host as soon as it is imported
-                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 },
                 start_new_session=True,  # so that Ctrl-C in a terminal does not reach it, not even while it starts
             )  # fmt: skip
@@ -226,7 +215,7 @@ class Child:
             self.end(Failure("failed", f"sent what is no answer ({type(garbled).__name__})"))
         finally:
             code = await self._process.wait()
-            self._failure = self._failure or Failure("failed", _how(code), self._stores_in_hand)
+            self._failure = self._failure or Failure("failed", how_it_ended(code), self._stores_in_hand)
             if self._watch:
                 self._watch.cancel()
             calls, self._calls = self._calls, {}
@@ -305,12 +294,3 @@ def _open_log(folder: Path) -> int:
     if os.fstat(descriptor).st_size > _LOG_BYTES:
         os.ftruncate(descriptor, 0)
     return descriptor
-
-
-def _how(code: int) -> str:
-    """How a process ended, in words."""
-    if code >= 0:
-        return f"ended by itself with code {code}"
-    with suppress(ValueError):
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"was ended by signal {-code}"

@@ -11,27 +11,29 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from sidecar.errors import NotReady, VectorsAway
-from sidecar.index.embedding import VectorFeed
-from sidecar.index.fuse import Method
-from sidecar.index.indexer import Indexer, Phase, Progress
-from sidecar.index.literal import excerpts
+from sidecar.index import exact
+from sidecar.index.branches import Passage, by_meaning, by_words, passages_of
+from sidecar.index.cards import mean_vector
+from sidecar.index.corpus_status import Status, status_of
+from sidecar.index.embed.facts import facts_of
+from sidecar.index.exact import ExactIndex
+from sidecar.index.indexer import Indexer, Phase
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
-from sidecar.index.manifest_reader import Counts, ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.meaning import Meaning
 from sidecar.index.near import near, near_among
-from sidecar.index.search import Answer, Mode, VectorLeg, answer_of, depth_for, keyword_leg
-from sidecar.index.succession import Succession
+from sidecar.index.search import Answer, Hit, Mode, VectorLeg, answer_of, depth_for, keyword_leg, nearest_notes
+from sidecar.index.text_search import TextAnswer, search_text
 from sidecar.index.trouble import is_damage
-from sidecar.index.vectors import Vectors
-from sidecar.index.wire import Backend, Float16, Int64
+from sidecar.index.wire import Float16, Float32, Int64
 from sidecar.tasks import Lane, keep_running
 from sidecar.vault.jail import Jail, Kind, NoteFile
-from sidecar.vault.paths import VaultPath, printable
+from sidecar.vault.paths import VaultPath
 from sidecar.vault.watch import Watcher
 
 logger = logging.getLogger(__name__)
@@ -45,61 +47,7 @@ _OWN_WRITES_S = 2.0
 """How long a search waits for our own writes to be indexed; on a quiet machine it is some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextHit:
-    """A note that holds a text: the first matching lines as (number from 1, excerpt)."""
-
-    path: str
-    lines: Sequence[tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class TextAnswer:
-    """Result of a plain-text search."""
-
-    total: int
-    hits: Sequence[TextHit]
-    left_out: int
-    """Notes that are too large or unreadable and so were not searched."""
-    progress: Progress | None
-    """Set while the index is being built, when not all notes were searched."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """The vector half of a corpus: its worker, what feeds it, and how the legs are joined."""
-
-    vectors: Vectors
-    feed: VectorFeed
-    succession: Succession
-    method: Method
-    backend: Backend
-
-    @property
-    def asked(self) -> Vectors:
-        """Who answers queries now."""
-        return self.succession.asked
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The state of a corpus for people and programs."""
-
-    phase: Phase
-    generation: int
-    settled: bool
-    done: int
-    total: int
-    names: int
-    counts: Counts
-    skipped: Sequence[tuple[str, str]]
-    watching: str
-    vectors: str
-    """State of the vector index, with the reason if it is not ready."""
-    embedder: str | None
-    backend: Backend | None
-    """None while search by meaning is switched off."""
-    problem: str | None
+_SWITCHED_OFF = "The vector index is switched off ([index] rag)."
 
 
 class Corpus:
@@ -128,6 +76,7 @@ class Corpus:
         self._readers: list[ManifestReader] = []
         self._texts_ready = asyncio.Event()
         self._own_writes = 0
+        self._exact = ExactIndex()
 
     # reading the vault
 
@@ -201,6 +150,7 @@ class Corpus:
             NotReady: no note is indexed yet.
             VectorsAway: `vector` is asked and can't be served.
         """
+        await self._wait_for_own_writes()
         self._refuse_if_empty()
         chunks = None if among is None else await self._asked(lambda: self._reader().chunks_of(among))
         vectors, keywords = await asyncio.gather(
@@ -226,12 +176,43 @@ class Corpus:
             )
         )
 
+    async def passages(self, query: str, limit: int, by: Literal["words", "meaning"]) -> list[Passage]:
+        """The `limit` best passages in one way of ranking, best first; passages of a note may be many.
+
+        Raises:
+            NotReady: no note is indexed yet.
+            VectorsAway: `meaning` is asked and can't be served.
+        """
+        self._refuse_if_empty()
+        if by == "words":
+            return await self._asked(lambda: by_words(self._live, self._reader(), query, limit))
+        if self._meaning is None:
+            raise VectorsAway(_SWITCHED_OFF)
+        asked = self._meaning.asked
+        if asked.count > exact.MOST:
+            hits = await by_meaning(asked, query, limit)
+            return await self._asked(lambda: passages_of(self._reader(), hits, limit))
+        vector = await asked.embed_query(query)
+        embedder = asked.embedder_id or ""
+        return await self._asked(lambda: self._compared(embedder, vector, limit))
+
+    def _compared(self, embedder: str, vector: Float32, limit: int) -> list[Passage]:
+        floor = facts_of(embedder).relevance_floor
+        reader, depth = self._reader(), exact.MOST
+        hits = self._exact.nearest(reader, lambda: self._indexer.generation, embedder, vector, depth)
+        return passages_of(reader, [hit for hit in hits if hit[1] >= floor], limit)
+
+    @property
+    def meaning_is_off(self) -> bool:
+        """Search by meaning is switched off, or has no model, and will not be there until somebody sees to it."""
+        return self._meaning is None or self._meaning.asked.state == "off"
+
     async def _near(self, query: str, depth: int, among: Int64 | None, mode: Mode) -> VectorLeg | VectorsAway | None:
         """None where no vectors are asked for; as a value what keeps them from answering."""
         if mode == "keyword":
             return None
         if self._meaning is None:
-            return VectorsAway("The vector index is switched off ([index] rag).")
+            return VectorsAway(_SWITCHED_OFF)
         try:
             if among is None:
                 return await near(self._meaning.asked, query, depth)
@@ -252,16 +233,53 @@ class Corpus:
         self._refuse_if_empty()
         await self._soon(self._texts_ready)
         progress = None if self._indexer.phase is Phase.READY else self._indexer.progress
-        return await self._asked(lambda: self._search_text(query, limit, progress))
+        return await self._asked(lambda: search_text(self._live, self._reader(), query, limit, progress))
 
-    def _search_text(self, query: str, limit: int, progress: Progress | None) -> TextAnswer:
-        reader = self._reader()
-        found = self._live.search_texts(query)
-        hits: list[TextHit] = []
-        for match in found[:limit]:
-            text = reader.text(match.note_key) if match.lines else None
-            hits.append(TextHit(match.path, list(excerpts(text, query)) if text else []))
-        return TextAnswer(len(found), hits, reader.left_out(), progress)
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there is search by meaning here, though perhaps not at this moment."""
+        return self._meaning is not None and self._meaning.asked.state != "off"
+
+    async def related(self, path: str, k: int) -> Sequence[Hit]:
+        """The notes nearest to the one at `path`, that one left out, best first, then by id; each by its best chunk.
+
+        The mean of its stored vectors is compared with those of all chunks. A note without vectors has no relations.
+
+        Raises:
+            VectorsAway: the vector index can't answer now, but will.
+        """
+        if self._meaning is None or not self.has_vectors:
+            return []
+        vectors = self._meaning.asked
+        embedder = vectors.embedder_id or ""
+        await self._wait_for_own_writes()
+        own, mean = await self._asked(
+            lambda: (self._reader().chunks_of([path]), mean_vector(self._reader(), path, embedder))
+        )
+        if mean is None:
+            return []
+        left_out = set(own.tolist())
+        ids, cosines = await vectors.query_vector(mean, depth_for(k) + own.size)
+        near = [hit for hit in zip(ids.tolist(), cosines.tolist(), strict=True) if hit[0] not in left_out]
+        return await self._asked(lambda: nearest_notes(self._reader(), near, k))
+
+    async def ask(self, question: Callable[[ManifestReader], T]) -> T:
+        """The answer to a question about what is indexed, our own writes included. It is asked in a lane.
+
+        Raises:
+            NotReady: the manifest was found damaged; it is being made again.
+        """
+        await self._wait_for_own_writes()
+        return await self._asked(lambda: question(self._reader()))
+
+    def refuse_while_filling(self) -> None:
+        """What is not found may be indexed in a moment.
+
+        Raises:
+            NotReady: not all notes are indexed yet.
+        """
+        if self._indexer.is_filling:
+            raise self._still_building()
 
     async def _asked(self, call: Callable[[], T]) -> T:
         """Run a question in its lane.
@@ -283,11 +301,14 @@ class Corpus:
         return self._indexer.is_distrusted
 
     def _refuse_if_empty(self) -> None:
+        if self._indexer.phase is not Phase.READY and not self._live.keyword_chunks:
+            raise self._still_building()
+
+    def _still_building(self) -> NotReady:
         progress = self._indexer.progress
-        if progress.phase is not Phase.READY and not self._live.keyword_chunks:
-            raise NotReady(
-                f"The index is still being built ({progress.done:,} of {progress.total:,} notes). Try again soon."
-            )
+        return NotReady(
+            f"The index is still being built ({progress.done:,} of {progress.total:,} notes). Try again soon."
+        )
 
     async def _soon(self, event: asyncio.Event) -> None:
         try:
@@ -321,37 +342,7 @@ class Corpus:
             return await self._query.run(self._status, None)
 
     def _status(self, reader: ManifestReader | None) -> Status:
-        """Without a reader: while the manifest can't be read, nothing is counted."""
-        indexer = self._indexer
-        watching = (
-            self._watcher.mode if self._watcher.reason is None else f"{self._watcher.mode}: {self._watcher.reason}"
-        )
-        progress = indexer.progress
-        return Status(
-            phase=progress.phase,
-            generation=indexer.generation,
-            settled=indexer.settled,
-            done=progress.done,
-            total=progress.total,
-            names=len(self._live.names),
-            counts=reader.counts() if reader else Counts(0, 0, 0, 0, 0),
-            skipped=reader.skipped() if reader else (),
-            watching=watching,
-            vectors=self._vectors_in_words(),
-            embedder=self._meaning.vectors.embedder_id if self._meaning else None,
-            backend=self._meaning.backend if self._meaning else None,
-            problem=indexer.problem or _aside_in_words(reader.aside() if reader else ()),
-        )
-
-    def _vectors_in_words(self) -> str:
-        if self._meaning is None:
-            return "off"
-        vectors, asked = self._meaning.vectors, self._meaning.asked
-        if vectors.state == "ready" and not self._meaning.feed.is_compared:
-            return "starting: what the vector index holds is compared with the notes"
-        if vectors.state == "ready" and asked is not vectors:
-            return f"ready: {asked.embedder_id} answers until all vectors by {vectors.embedder_id} are made"
-        return f"{vectors.state}: {vectors.reason}" if vectors.reason else vectors.state
+        return status_of(self._indexer, self._looker, self._live, self._watcher, self._meaning, reader)
 
     def _reader(self) -> ManifestReader:
         """This thread's own connection."""
@@ -404,13 +395,3 @@ class Corpus:
                 feed.worker_is_up()  # it waits for that when it is run again
                 if not self._is_distrusted(failed):
                     raise
-
-
-def _aside_in_words(paths: Sequence[str]) -> str | None:
-    if not paths:
-        return None
-    passages = "a passage" if len(paths) == 1 else f"{len(paths)} passages, one of them"
-    return (
-        f"The embedder ends its process at {passages} of {printable(paths[0])}."
-        " What it can't take is found by its words only."
-    )

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+_AT_ONCE = 1 << 16  # numbers: a few milliseconds, after which other threads may run
+
 LARGEST_COUNT = 65_535  # what a uint16 holds; a higher count of one word in one document is read as this
 
 
@@ -96,6 +98,27 @@ def counted(documents: Iterable[Mapping[str, int]]) -> Counted:
     for counts in documents:
         counting.add(counts)
     return counting.counted()
+
+
+def joined(lots: Sequence[Counted]) -> Counted:
+    """The documents of all of these, one lot after the other."""
+    if len(lots) == 1:
+        return lots[0]
+    numbers = Numbering()
+    places = array("I")
+    for lot in lots:
+        new = [numbers[word] for word in lot.vocabulary]
+        old = array("I", lot.places)
+        for start in range(0, len(old), _AT_ONCE):
+            places.extend(array("I", map(new.__getitem__, old[start : start + _AT_ONCE])))
+    words = "\n".join(numbers).encode("utf-8", "surrogatepass")
+    sizes, counts = b"".join(lot.sizes for lot in lots), b"".join(lot.counts for lot in lots)
+    return Counted(words, sizes, places.tobytes(), counts)
+
+
+def highest(places: array[int]) -> int:
+    """The highest of these numbers; -1 if there are none."""
+    return max((max(places[start : start + _AT_ONCE]) for start in range(0, len(places), _AT_ONCE)), default=-1)
 
 
 def _clipped(counts: Collection[int]) -> array[int]:

@@ -26,8 +26,7 @@ from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker, Survey
 from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ManifestReader
-from sidecar.index.prepare import PREPARED_VERSION
-from sidecar.index.preparers import Preparers
+from sidecar.index.profile import Preparing
 from sidecar.index.trouble import disk_trouble, is_damage
 from sidecar.tasks import Lane
 from sidecar.vault.ignore import IGNORE_FILE
@@ -90,7 +89,7 @@ class Indexer:
         manifest: Manifest,
         manifest_path: Path,
         live: LiveIndex,
-        preparers: Preparers,
+        preparers: Preparing,
         backfill: Backfill,
         reader: ManifestReader,
         on_progress: Callable[[Progress], None],
@@ -259,9 +258,9 @@ class Indexer:
         if not self._manifest.serves(self._looker.root):
             logger.warning("the index was made for another folder; every note is compared with it")
             self._scan_again = True
-        if self._manifest.meta("prepared") != PREPARED_VERSION:
+        if self._manifest.meta("prepared") != self._looker.version:
             # notes are read or cut in another way now
-            self._manifest.set_meta("prepared", PREPARED_VERSION)
+            self._manifest.set_meta("prepared", self._looker.version)
             self._scan_again = self._scan_again or self.generation > 0
 
     async def _step(self) -> None:
@@ -445,6 +444,8 @@ class Indexer:
             self._live.rebuild_keywords(reader)
 
     def _tidy(self) -> None:
+        if self.phase is Phase.READY:
+            self._manifest.forget_former()
         self._live.snapshot_if_due()
         self._manifest.checkpoint()
 

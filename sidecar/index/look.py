@@ -8,18 +8,20 @@ half of a rename.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sidecar.errors import BadPath, NotFound, TooLarge, Unreadable, VaultAway
+from sidecar.index.crowd import Crowd
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import NO_STAT, Skip
 from sidecar.index.preparing import Read
+from sidecar.index.profile import NOTES, Profile
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
 from sidecar.vault.jail import FileStat, Found, Jail, Kind, Trouble
 from sidecar.vault.notes import checksum_of
-from sidecar.vault.paths import VaultPath, is_note_name, printable
+from sidecar.vault.paths import VaultPath, printable
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,13 @@ class Findings:
     touched: list[tuple[str, FileStat]] = field(default_factory=list[tuple[str, FileStat]])
     skips: list[Skip] = field(default_factory=list[Skip])
     gone: list[str] = field(default_factory=list[str])
+    left: list[str] = field(default_factory=list[str])
+    """Paths that were not looked at, because so much was read already."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the notes that were read."""
+        return sum(len(file.data) for _, file in self.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +72,23 @@ class Expansion:
 class Looker:
     """Reads the vault for the indexer. Blocks: call it in a lane."""
 
-    def __init__(self, jail: Jail, *, max_note_bytes: int) -> None:
+    def __init__(self, jail: Jail, *, max_note_bytes: int, profile: Profile = NOTES) -> None:
         self._jail = jail
         self._max_note_bytes = max_note_bytes
+        self.version = profile.version
+        self._takes = profile.takes
+        self._crowd = None if profile.most_files is None else Crowd(profile.most_files)
         self.ignored = IgnoreRules.parse("")
 
     @property
     def root(self) -> str:
         """Where the vault is, without links."""
         return str(self._jail.root)
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps files out that could be read."""
+        return self._crowd.problem if self._crowd else None
 
     def read_ignore_rules(self) -> None:
         """Take `.kpignore` as it is now; an unreadable one keeps the rules that were."""
@@ -107,6 +124,8 @@ class Looker:
                 "The vault folder holds no notes any more; perhaps its disk is not mounted."
                 " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
             )
+        if self._crowd:
+            found = {path: found[path] for path in self._crowd.admit_all(found, seen)}
         changed = [path for path, stat in found.items() if everything or seen.get(path) != stat]
         changed.sort(key=lambda path: found[path].mtime_ns, reverse=True)
         in_trouble = {skip.path for skip in skips}
@@ -145,7 +164,7 @@ class Looker:
                     skips.append(skip)
                     if entry.lost:
                         incomplete.update((skip.path, *_above(skip.path)))
-            if kind != "folder" and is_note_name(path.name):
+            if kind != "folder" and self._takes(path.name):
                 expanded[text] = None
             if text not in incomplete:
                 expanded.update(dict.fromkeys(self._known(path, reader)))
@@ -181,33 +200,46 @@ class Looker:
         return here + reader.below(path.text)
 
     def look(
-        self, paths: Iterable[str], reader: ManifestReader, skips: Iterable[Skip] = (), *, again: bool = False
+        self,
+        paths: Sequence[str],
+        reader: ManifestReader,
+        skips: Iterable[Skip] = (),
+        *,
+        again: bool = False,
+        enough_bytes: int | None = None,
     ) -> Findings:
-        """What these paths are now. `again`: take unchanged bytes as new.
+        """What these paths are now. `again`: take unchanged bytes as new. `enough_bytes`: stop when so many are read.
 
         Raises:
             VaultAway: the vault itself is gone.
         """
         findings = Findings(skips=list(skips))
-        for text in paths:
+        for at, text in enumerate(paths):
             path = _path(text)
             if path is not None:
                 self._look_at(path, reader, findings, again=again)
+            if enough_bytes is not None and findings.bytes >= enough_bytes:
+                findings.left = list(paths[at + 1 :])
+                break
         return findings
 
     def _look_at(self, path: VaultPath, reader: ManifestReader, findings: Findings, *, again: bool) -> None:
         match self._kind(path):
-            case "note" if is_note_name(path.name):
+            case "note" if self._takes(path.name):
                 self._look_at_note(path, reader, findings, again=again)
             case "unknown":
                 pass  # it may still be there; a scan reports the folder
-            case "other" if is_note_name(path.name):
+            case "other" if self._takes(path.name):
                 findings.gone.append(path.text)
                 findings.skips.append(Skip(path.text, self._refusal(path), listed=False))
             case _:
                 findings.gone.append(path.text)
+                if self._crowd:
+                    self._crowd.leave(path.text)
 
     def _look_at_note(self, path: VaultPath, reader: ManifestReader, findings: Findings, *, again: bool) -> None:
+        if self._crowd and not self._crowd.admit(path.text):
+            return
         try:
             file = self._jail.read(path, max_bytes=self._max_note_bytes)
         except NotFound:
@@ -215,8 +247,7 @@ class Looker:
         except VaultAway:
             raise
         except TooLarge as bad:
-            findings.gone.append(path.text)
-            findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path)))
+            findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path), drops=True))
         except Unreadable as bad:
             # what was indexed stays: a permission that comes and goes must not empty the index
             logger.warning("skipped %s: %s", printable(path.text), bad)

@@ -12,6 +12,7 @@ Everything here blocks: call it in a lane.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar.index import naming
 from sidecar.index.counted import NO_WORDS, Counted
 from sidecar.index.manifest_file import open_or_make
 from sidecar.index.manifest_reader import identity_of
 from sidecar.index.prepare import Piece, Prepared, Skip
 from sidecar.vault.jail import FileStat
+from sidecar.vault.kp_block import path_id
+from sidecar.vault.paths import printable
+
+logger = logging.getLogger(__name__)
 
 _TITLE_MATTERS_BELOW: Final = 200
 """Characters of a chunk. With so many, another title moves its e5 vector by no more than the model's own rounding:
@@ -128,26 +134,31 @@ class Manifest:
         added_chunks: list[tuple[int, Piece]] = []
         removed_notes: list[int] = []
         put_notes: list[tuple[int, Prepared]] = []
+        claims: set[str] = set()
         db = self._db
         with db:
             moved = self._moved(batch)
-            gone = set(batch.gone) - set(moved.values())
+            gone = set(batch.gone) - set(moved.values()) | {skip.path for skip in batch.skips if skip.drops}
             for path in gone:
-                row = db.execute("SELECT note_key FROM notes WHERE path = ?", (path,)).fetchone()
+                row = db.execute("SELECT note_key, claimed FROM notes WHERE path = ?", (path,)).fetchone()
                 if row:
-                    removed_notes.append(row[0])
-                    removed_chunks += [r[0] for r in db.execute("SELECT chunk_id FROM chunks WHERE note_key = ?", row)]
-                    db.execute("DELETE FROM notes WHERE note_key = ?", row)
+                    note_key, claimed = row
+                    claims.update((claimed,) if claimed else ())
+                    removed_notes.append(note_key)
+                    chunks = db.execute("SELECT chunk_id FROM chunks WHERE note_key = ?", (note_key,))
+                    removed_chunks += [chunk_id for (chunk_id,) in chunks]
+                    db.execute("DELETE FROM notes WHERE note_key = ?", (note_key,))
             back = [*batch.gone, *(path for path, _ in batch.touched)]
             db.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in back])
             for put in batch.puts:
-                note_key = self._put_note(put)
+                note_key = self._put_note(put, claims)
                 if put.note.path.text in moved:
                     self._hand_on_vectors(note_key, put)
                 dropped, fresh = self._put_chunks(note_key, put)
                 removed_chunks += dropped
                 added_chunks += fresh
                 put_notes.append((note_key, put))
+            naming.settle(db, claims)
             db.executemany(
                 "UPDATE notes SET mtime_ns = ?, size = ?, ctime_ns = ?, inode = ? WHERE path = ?",
                 [(*stat, path) for path, stat in batch.touched],
@@ -158,7 +169,15 @@ class Manifest:
             )
             if batch.puts or batch.skips or batch.gone:
                 self._advance()
+        if claims:
+            self._warn_of_twins([note_key for note_key, _ in put_notes])
         return Applied(self.generation, removed_chunks, added_chunks, removed_notes, put_notes)
+
+    def _warn_of_twins(self, note_keys: Sequence[int]) -> None:
+        paths = naming.without_their_claim(self._db, note_keys)
+        if paths:
+            more = f" and {len(paths) - 1} others" if paths[1:] else ""
+            logger.warning("another note has the id of %s%s; its path is its id", printable(paths[0]), more)
 
     def _moved(self, batch: Batch) -> dict[str, str]:
         """Rename rows whose content came up elsewhere in this batch; new paths to old ones."""
@@ -192,14 +211,19 @@ class Manifest:
                     (piece.text_hash, text_hash),
                 )
 
-    def _put_note(self, put: Prepared) -> int:
+    def _put_note(self, put: Prepared, claims: set[str]) -> int:
+        """Store the row of a note under its path. The ids in `claims` are to be settled then."""
         note = put.note
+        claimed = naming.claim_of(note)
+        before = self._db.execute("SELECT claimed FROM notes WHERE path = ?", (note.path.text,)).fetchone()
+        claims.update(claim for claim in (claimed, *(before or ())) if claim)
         row = self._db.execute(
-            "INSERT INTO notes (path, note_id, title, language, tags, aliases, links, source, created, updated,"
-            " checksum, mtime_ns, size, ctime_ns, inode, ingested_at, warnings)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-            " ON CONFLICT (path) DO UPDATE SET note_id=excluded.note_id, title=excluded.title,"
-            " language=excluded.language, tags=excluded.tags,"
+            "INSERT INTO notes (path, note_id, claimed, title, language, tags, aliases, links, source, created,"
+            " updated, checksum, mtime_ns, size, ctime_ns, inode, ingested_at, warnings)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+            " coalesce((SELECT ingested_at FROM former WHERE path = ? AND checksum = ?), ?),?)"
+            " ON CONFLICT (path) DO UPDATE SET note_id=excluded.note_id, claimed=excluded.claimed,"
+            " title=excluded.title, language=excluded.language, tags=excluded.tags,"
             " aliases=excluded.aliases, links=excluded.links, source=excluded.source, created=excluded.created,"
             " updated=excluded.updated, checksum=excluded.checksum, mtime_ns=excluded.mtime_ns, size=excluded.size,"
             " ctime_ns=excluded.ctime_ns, inode=excluded.inode, warnings=excluded.warnings,"
@@ -208,7 +232,8 @@ class Manifest:
             " RETURNING note_key",
             (
                 note.path.text,
-                note.note_id,
+                path_id(note.path.text),
+                claimed,
                 note.title,
                 put.language,
                 json.dumps(note.tags, ensure_ascii=False),
@@ -219,10 +244,13 @@ class Manifest:
                 note.updated,
                 note.checksum,
                 *put.stat,
+                note.path.text,
+                note.checksum,
                 int(time.time()),
                 json.dumps(note.warnings, ensure_ascii=False),
             ),
         ).fetchone()
+        naming.put_names(self._db, row[0], note)
         self._db.execute("DELETE FROM skipped WHERE path = ?", (note.path.text,))
         self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (row[0], put.packed))
         return row[0]
@@ -338,6 +366,12 @@ class Manifest:
     def _advance(self) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('generation', ?)", (self.generation + 1,))
         self.generation += 1
+
+    def forget_former(self) -> None:
+        """Every note is indexed: times of indexing from before this manifest are of no more use."""
+        if self._db.execute("SELECT 1 FROM former LIMIT 1").fetchone():
+            with self._db:
+                self._db.execute("DELETE FROM former")
 
     def last_chunk_id(self) -> int:
         """Highest chunk id ever given out."""

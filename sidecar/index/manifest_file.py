@@ -2,7 +2,8 @@
 
 It is set aside and an empty one begun; the indexer then fills that from the
 notes. What would cost most to make again, the vectors, is taken out of what
-was set aside. Everything blocks.
+was set aside, and so is what can't be made again: when each note was indexed.
+Everything blocks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import itertools
 import logging
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,7 +25,7 @@ from sidecar.index.trouble import disk_trouble, is_damage
 logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "manifest.sqlite"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 5
 
 _APPLICATION_ID: Final = 0x5653_4D31  # in the header of each: no other program's database is taken for one
 _COMPANIONS: Final = ("-wal", "-shm")
@@ -34,6 +37,7 @@ CREATE TABLE notes (
     note_key INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,
     note_id TEXT NOT NULL,
+    claimed TEXT,
     title TEXT NOT NULL,
     language TEXT NOT NULL,
     tags TEXT NOT NULL,
@@ -45,6 +49,15 @@ CREATE TABLE notes (
     ingested_at INTEGER NOT NULL,
     warnings TEXT NOT NULL
 );
+CREATE INDEX notes_claiming ON notes (claimed, length(path), path) WHERE claimed IS NOT NULL;
+CREATE INDEX notes_named ON notes (note_id) WHERE claimed IS NOT NULL;
+CREATE INDEX notes_by_time ON notes (ingested_at, note_id);
+CREATE TABLE names (
+    name TEXT NOT NULL, note_key INTEGER NOT NULL REFERENCES notes ON DELETE CASCADE,
+    linked INTEGER NOT NULL, is_title INTEGER NOT NULL, PRIMARY KEY (name, note_key)
+) WITHOUT ROWID;
+CREATE INDEX names_of_note ON names (note_key);
+CREATE TABLE former (path TEXT PRIMARY KEY, checksum TEXT NOT NULL, ingested_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE texts (note_key INTEGER PRIMARY KEY REFERENCES notes ON DELETE CASCADE, text BLOB NOT NULL);
 CREATE TABLE chunks (
     chunk_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -105,7 +118,7 @@ def open_or_make(
             logger.warning("%s", problem)
             aside.set_aside(path, _COMPANIONS)
             db = checked(path, mode="rwc")
-        _take_back_vectors(db, path)
+        _take_back(db, path)
     except (OSError, sqlite3.Error, Unfit) as failed:
         reason = disk_trouble(failed) or getattr(failed, "strerror", None) or str(failed)
         raise Unreadable(f"the index in the state folder can't be opened: {reason}") from failed
@@ -144,8 +157,9 @@ def checked(path: Path, *, mode: Literal["rw", "rwc"]) -> sqlite3.Connection:
     return db
 
 
-def _take_back_vectors(db: sqlite3.Connection, path: Path) -> None:
-    """Copy the cached vectors of manifests that were set aside, so that their texts are not embedded again."""
+def _take_back(db: sqlite3.Connection, path: Path) -> None:
+    """Copy what is worth most from manifests that were set aside: the cached vectors, so that their texts are not
+    embedded again, and the times at which notes were indexed."""
     kept = aside.found(path)
     newest = max(kept, default=0)
     # remembered, and not done just where one is set aside: a process may be killed between the two
@@ -159,5 +173,16 @@ def _take_back_vectors(db: sqlite3.Connection, path: Path) -> None:
             with db:
                 count += db.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", part).rowcount
     with db:
+        db.executemany("INSERT OR IGNORE INTO former VALUES (?, ?, ?)", _times_in(kept[newest]))
         db.execute("INSERT OR REPLACE INTO meta VALUES ('taken_back', ?)", (newest,))
     logger.info("%d vectors were taken out of what was set aside", count)
+
+
+def _times_in(path: Path) -> Iterator[tuple[str, str, int]]:
+    """(path, checksum, time of indexing) of the notes in a manifest that was set aside, as far as it can be read."""
+    query = (
+        "SELECT path, checksum, ingested_at FROM notes"
+        " WHERE typeof(path) = 'text' AND typeof(checksum) = 'text' AND typeof(ingested_at) = 'integer'"
+    )
+    with suppress(sqlite3.Error), closing(connect(path, mode="ro")) as old:
+        yield from old.execute(query)

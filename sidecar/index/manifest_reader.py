@@ -36,6 +36,24 @@ class ChunkRow(NamedTuple):
     language: str
 
 
+class NoteRow(NamedTuple):
+    """What is known of a note as a whole. `tags` and `links` are JSON, times RFC 3339; `ingested_at` is in seconds."""
+
+    path: str
+    note_id: str
+    title: str
+    tags: str
+    source: str | None
+    created: str | None
+    updated: str | None
+    checksum: str
+    ingested_at: int
+    links: str
+
+
+_NOTE = "SELECT path, note_id, title, tags, source, created, updated, checksum, ingested_at, links FROM notes"
+
+
 class ToEmbed(NamedTuple):
     """A chunk that wants to be in the vector store; `vector` (float16 bytes) is that of its text, if it is cached."""
 
@@ -106,6 +124,10 @@ class ManifestReader:
         """Note key of each chunk that exists; unknown ids are left out, so text that was deleted can't come back."""
         return dict(self._selected("SELECT chunk_id, note_key FROM chunks", chunk_ids))
 
+    def paths_of(self, chunk_ids: Sequence[int]) -> dict[int, str]:
+        """Path of the note of each chunk that exists."""
+        return dict(self._selected("SELECT chunk_id, path FROM chunks JOIN notes USING (note_key)", chunk_ids))
+
     def chunks_of(self, paths: Collection[str]) -> Int64:
         """Chunk ids of these notes, ascending."""
         query = (
@@ -135,10 +157,71 @@ class ManifestReader:
         rows = self._selected(f"{columns} FROM chunks JOIN notes USING (note_key)", chunk_ids)
         return {row[0]: ChunkRow(*row) for row in rows}
 
-    def _selected(self, query: str, chunk_ids: Sequence[int]) -> Iterator[Any]:
-        for start in range(0, len(chunk_ids), 500):
-            part = chunk_ids[start : start + 500]
-            yield from self._db.execute(f"{query} WHERE chunk_id IN ({','.join('?' * len(part))})", part)
+    def _selected(self, query: str, keys: Sequence[int], key: str = "chunk_id") -> Iterator[Any]:
+        for start in range(0, len(keys), 500):
+            part = keys[start : start + 500]
+            yield from self._db.execute(f"{query} WHERE {key} IN ({','.join('?' * len(part))})", part)
+
+    def note(self, path: str) -> NoteRow | None:
+        """The note at a path."""
+        row = self._db.execute(f"{_NOTE} WHERE path = ?", (path,)).fetchone()
+        return NoteRow(*row) if row else None
+
+    def note_named(self, note_id: str) -> NoteRow | None:
+        """The note that an id other than its path belongs to."""
+        row = self._db.execute(f"{_NOTE} WHERE note_id = ? AND claimed IS NOT NULL", (note_id,)).fetchone()
+        return NoteRow(*row) if row else None
+
+    def notes_called(self, name: str, most: int) -> list[tuple[str, str]]:
+        """(path, id) of the notes that links call by a folded name (see `naming`), shortest path first."""
+        query = (
+            "SELECT path, note_id FROM names JOIN notes USING (note_key) WHERE name = ? AND linked"
+            " ORDER BY length(path), path LIMIT ?"
+        )
+        return self._db.execute(query, (name, most)).fetchall()
+
+    def called(self, name: str, most: int) -> list[tuple[int, int, bool]]:
+        """(note key, first chunk, whether by its title) of the notes that have this folded title, stem, alias or path,
+        shortest path first."""
+        rows = self._db.execute(
+            "SELECT note_key, chunk_id, is_title FROM names JOIN notes USING (note_key)"
+            " JOIN chunks USING (note_key) WHERE name = ? AND ordinal = 0 ORDER BY length(path), path LIMIT ?",
+            (name, most),
+        )
+        return [(note_key, chunk_id, bool(is_title)) for note_key, chunk_id, is_title in rows]
+
+    def last_below(self, folder: str, namespace: str) -> NoteRow | None:
+        """The last note under a folder, by code point order of its path, whose id is of a namespace."""
+        row = self._db.execute(
+            f"{_NOTE} WHERE path > ? AND path < ? AND substr(note_id, 1, ?) = ? ORDER BY path DESC LIMIT 1",
+            (folder + "/", folder + "0", len(namespace) + 1, f"{namespace}:"),
+        ).fetchone()
+        return NoteRow(*row) if row else None
+
+    def used_embedder(self) -> str | None:
+        """The embedder whose vectors count."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
+        return row[0] if row else None
+
+    def text_at(self, path: str) -> str | None:
+        """The whole text of the note at a path as it was indexed."""
+        row = self._db.execute("SELECT text FROM notes JOIN texts USING (note_key) WHERE path = ?", (path,)).fetchone()
+        return unpack(row[0]) if row else None
+
+    def indexed_after(self, since: int, namespace: str | None) -> Iterator[tuple[int, str, int]]:
+        """(time of indexing, id, note key) of what was indexed later than `since`, newest first."""
+        low, high = (f"{namespace}:", f"{namespace};") if namespace else ("", "\U0010ffff")  # ";" follows ":"
+        yield from self._db.execute(
+            "SELECT ingested_at, note_id, note_key FROM notes"
+            " WHERE ingested_at > ? AND note_id >= ? AND note_id < ? ORDER BY ingested_at DESC",
+            (since, low, high),
+        )
+
+    def note_rows(self, note_keys: Sequence[int]) -> list[NoteRow]:
+        """Those of the notes that exist, in the given order."""
+        query = _NOTE.replace("SELECT", "SELECT note_key,", 1)
+        found = {row[0]: NoteRow(*row[1:]) for row in self._selected(query, note_keys, key="note_key")}
+        return [found[key] for key in note_keys if key in found]
 
     def chunk_ids(self) -> list[int]:
         """All chunk ids, ascending."""
@@ -278,8 +361,9 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def connect(path: Path, *, mode: Literal["rw", "rwc"]) -> sqlite3.Connection:
-    """A connection with the settings that writer and readers share. Only the writer opens it as `rwc`."""
+def connect(path: Path, *, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection:
+    """A connection with the settings that writer and readers share. Only the writer opens it as `rwc`; `ro` leaves
+    a file as it is that nobody uses any more."""
     # percent-encoded by hand: as_uri refuses names that are not UTF-8
     place = quote(os.fsencode(path.absolute().as_posix()), safe="/:")
     uri = f"file:{place if place.startswith('/') else '/' + place}?mode={mode}"

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from sidecar.index.backfill import Backfill
-from sidecar.index.corpus import Corpus, Meaning
+from sidecar.index.corpus import Corpus
+from sidecar.index.documents.prepare import DocumentPreparers
+from sidecar.index.documents.readers import DocumentReaders
 from sidecar.index.embedding import VectorFeed
 from sidecar.index.indexer import Indexer, Phase, Progress
 from sidecar.index.keyword_store import SNAPSHOT_NAME, KeywordStore
@@ -22,7 +24,9 @@ from sidecar.index.look import Looker
 from sidecar.index.manifest import Applied, Manifest
 from sidecar.index.manifest_file import FILE_NAME
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.meaning import Meaning
 from sidecar.index.preparers import Preparers
+from sidecar.index.profile import DOCUMENTS, NOTES
 from sidecar.index.server_names import collection_of
 from sidecar.index.succession import Succession
 from sidecar.index.tokens import Tokenizer
@@ -54,25 +58,30 @@ async def open_corpus(
     options: CorpusOptions,
     on_progress: Callable[[Progress], None],
     workers: Workers | None = None,
+    *,
+    documents: DocumentReaders | None = None,
 ) -> AsyncGenerator[Corpus]:
     """The corpus of the folder `root`, its index kept in `state_dir`. Without `workers` it finds by keywords only.
+
+    Of a folder read by `documents`, which other corpora may use as well, every document is indexed; else its notes.
 
     Raises:
         Unreadable: the folder can't be opened.
     """
     files = Lane("open")
+    profile = NOTES if documents is None else DOCUMENTS
     async with AsyncExitStack() as stack:
         stack.push_async_callback(files.close)
-        jail = await files.run(lambda: Jail(root, other_devices=options.other_devices))
+        jail = await files.run(lambda: Jail(root, other_devices=options.other_devices, takes=profile.takes))
         stack.callback(jail.close)
         path = state_dir / FILE_NAME
         expected = await files.run((state_dir / SNAPSHOT_NAME).exists)
         manifest = await files.run(lambda: Manifest(path, expected=expected))
         stack.push_async_callback(files.run, manifest.close)
         tokenizer = Tokenizer()
-        looker = Looker(jail, max_note_bytes=options.max_note_bytes)
+        looker = Looker(jail, max_note_bytes=options.max_note_bytes, profile=profile)
         live = LiveIndex(KeywordStore(state_dir), tokenizer)
-        preparers = Preparers(tokenizer)
+        preparers = Preparers(tokenizer) if documents is None else DocumentPreparers(documents, tokenizer)
         backfill = Backfill(looker, preparers, await files.run(ManifestReader, path))
         meaning: Meaning | None = None
 
@@ -96,7 +105,7 @@ async def open_corpus(
         indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks, on_restored)
         if workers is not None:
             meaning = await _meaning(stack, files, path, options.whose, workers, indexer, held=is_new)
-        corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root), path, meaning)
+        corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root, takes=profile.takes), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
         try:
             yield corpus

@@ -59,6 +59,8 @@ class Skip:
     reason: str
     listed: bool
     stat: FileStat = NO_STAT
+    drops: bool = False
+    """What is indexed of it is not what is there, and goes."""
 
 
 class Lot(NamedTuple):
@@ -81,9 +83,13 @@ def prepare(path: VaultPath, file: NoteFile, tokenizer: Tokenizer, words: Counti
 
 def _piece(chunk: Chunk, language: str, tokenizer: Tokenizer, words: Counting) -> Piece:
     text = chunk.words
-    told = f"{language}\n{text}".encode("utf-8", "surrogatepass")
-    key = hashlib.blake2b(told, digest_size=16).digest()
-    return Piece(chunk, chunk.key, key, words.add(tokenizer.counts(text, language)))
+    return piece(chunk, text, language, words.add(tokenizer.counts(text, language)))
+
+
+def piece(chunk: Chunk, words: str, language: str, document: int) -> Piece:
+    """A chunk with its identity. `words` are the chunk's own, which are made anew at each question."""
+    told = f"{language}\n{words}".encode("utf-8", "surrogatepass")
+    return Piece(chunk, chunk.key, hashlib.blake2b(told, digest_size=16).digest(), document)
 
 
 def pack(text: str) -> bytes:

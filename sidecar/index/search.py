@@ -11,6 +11,7 @@ from sidecar.index.fuse import Method, fuse
 from sidecar.index.live import LiveIndex
 from sidecar.index.manifest_reader import ChunkRow, ManifestReader
 from sidecar.index.snippets import snippet
+from sidecar.index.titles import HIGHEST, called_first
 from sidecar.index.trust import trusted
 from sidecar.index.wire import Int64
 
@@ -102,11 +103,30 @@ def answer_of(
                 weight = trusted(weight, live.coverage(query, best))
         ranked = near if mode == "vector" else fuse(keyword, near, weight, method, floor=facts.relevance_floor)
         served = mode
-    chosen = _first_of_each(ranked, notes, per_note)[:k]
-    rows = reader.chunk_rows([chunk_id for chunk_id, _ in chosen])
-    chosen = [(chunk_id, score) for chunk_id, score in chosen if chunk_id in rows]
-    chosen.sort(key=lambda row: (-row[1], rows[row[0]].path, rows[row[0]].ordinal))
-    return Answer(served, [_hit(live, rows[chunk_id], score, keywords.words) for chunk_id, score in chosen])
+    if per_note == 1 and served != "vector":  # rows are notes, and words count
+        ranked, is_called = called_first(reader, query, ranked, notes)
+        if is_called and served == "hybrid":
+            ranked = [(chunk_id, score / HIGHEST) for chunk_id, score in ranked]
+    # where no words were asked for, none are marked
+    words = keywords.words if mode != "vector" else {}
+    chosen = _best_rows(reader, _first_of_each(ranked, notes, per_note), k)
+    return Answer(served, [_hit(row, score, live.spans(_shown(row), words, row.language)) for row, score in chosen])
+
+
+def nearest_notes(reader: ManifestReader, near: Sequence[tuple[int, float]], k: int) -> Sequence[Hit]:
+    """The `k` best notes of chunks that were found by their vectors, as (chunk id, cosine), best first. Blocks."""
+    notes = reader.notes_of([chunk_id for chunk_id, _ in near])
+    known = [hit for hit in near if hit[0] in notes]
+    return [_hit(row, score, ()) for row, score in _best_rows(reader, _first_of_each(known, notes, 1), k)]
+
+
+def _best_rows(reader: ManifestReader, ranked: Sequence[tuple[int, float]], k: int) -> Sequence[tuple[ChunkRow, float]]:
+    """The first `k`, equal scores by note id and by place in the note. What is gone by now is left out."""
+    last = ranked[k - 1][1] if len(ranked) > k else float("-inf")
+    rows = reader.chunk_rows([chunk_id for chunk_id, score in ranked if score >= last])
+    found = [(rows[chunk_id], score) for chunk_id, score in ranked if chunk_id in rows]
+    found.sort(key=lambda one: (-one[1], one[0].note_id, one[0].ordinal))
+    return found[:k]
 
 
 def _with_notes(
@@ -136,6 +156,10 @@ def _first_of_each(
     return kept
 
 
-def _hit(live: LiveIndex, row: ChunkRow, score: float, words: dict[str, float]) -> Hit:
-    text = row.text or row.breadcrumb
-    return Hit(row.path, row.note_id, row.title, row.line, snippet(text, live.spans(text, words, row.language)), score)
+def _shown(row: ChunkRow) -> str:
+    """What of a chunk is shown: its text; of a note without any, its title."""
+    return row.text or row.breadcrumb
+
+
+def _hit(row: ChunkRow, score: float, spans: Sequence[tuple[int, int]]) -> Hit:
+    return Hit(row.path, row.note_id, row.title, row.line, snippet(_shown(row), spans), score)

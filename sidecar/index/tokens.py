@@ -101,10 +101,18 @@ class Tokenizer:
         `spoken` is `KeywordIndex.frequencies(LANGUAGE_MARKS)`: with it a query that does not show its own language
         is stemmed in those of the documents; without it, as English.
         """
+        return self._query(text, spoken or {}, FUNCTION_WORD_WEIGHT)
+
+    def content(self, text: str, spoken: Mapping[str, int]) -> dict[str, float]:
+        """The words of `query` that are not there for the sake of function words alone; empty if all of them are."""
+        return self._query(text, spoken, 0.0)
+
+    def _query(self, text: str, spoken: Mapping[str, int], function_word_weight: float) -> dict[str, float]:
         weights: dict[str, float] = {}
 
         def note(term: str, weight: float) -> None:
-            weights[term] = max(weight, weights.get(term, 0.0))
+            if weight:
+                weights[term] = max(weight, weights.get(term, 0.0))
 
         for run in WIDE_RUN.findall(text):
             run = wide_normal(run)
@@ -117,12 +125,12 @@ class Tokenizer:
         for path in PATHS.findall(text):
             note(fold(normal("#" + path)), 1.0)
         words = _words(WIDE_RUN.sub(" ", text))
-        main, others = _languages(words, spoken or {})
+        main, others = _languages(words, spoken)
         stop = OTHER_SCRIPTS.union(*(LATIN[language] for language in main))
         for word in words:
             for form, weight in _weighted(word, 1.0):
                 if form in stop:
-                    weight *= FUNCTION_WORD_WEIGHT
+                    weight *= function_word_weight
                 for language in main:
                     note(self._stems(form, language), weight)
                 for language in others:

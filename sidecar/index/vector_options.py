@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sidecar.config import Config
+from sidecar.config.values import is_here
 from sidecar.errors import BadConfig
 from sidecar.index.fuse import Method
 from sidecar.index.vector_worker import FACTORY
@@ -82,7 +82,7 @@ def _model(config: Config) -> str:
     if not asked.model:
         raise BadConfig('[index] embedder is "openai", which needs [openai] model, the name of the model to ask for')
     parts = urlsplit(asked.base_url)
-    here = _is_here(parts.hostname or "")
+    here = is_here(parts.hostname or "")
     if not here and not config.index.embedder_network:
         raise BadConfig(
             "[openai] base_url is on another computer, and the text of all notes would be sent there;"
@@ -91,13 +91,6 @@ def _model(config: Config) -> str:
     if not here and parts.scheme != "https":
         raise BadConfig("[openai] base_url must begin with https, because it is on another computer")
     return asked.model
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _embedder_options(config: Config, environment: Mapping[str, str]) -> EmbedderOptions:

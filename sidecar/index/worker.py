@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast, get_args
 import numpy as np
 
 from sidecar.errors import SidecarError
-from sidecar.index import wire
+from sidecar.index import process, wire
 from sidecar.index.embed.base import EmbedderAway
 from sidecar.index.lines import LineOfWork, Steps
 from sidecar.index.native_memory import give_back
@@ -200,21 +200,6 @@ class _ToDaemon(logging.Handler):
         self._worker.send({"log": record.levelno, "name": record.name, "text": record.getMessage()})
 
 
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The two ends of the daemon's pipes, moved away from where a library might read or print."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        for descriptor in (0, 1):
-            msvcrt.setmode(descriptor, os.O_BINARY)
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return requests, answers
-
-
 def _leave(*_: object) -> None:
     raise SystemExit
 
@@ -225,7 +210,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)  # a service that is stopped may signal all its processes
     os.umask(0o077)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)  # a query beside a busy thread waits that long for its turns
-    worker = Worker(*_pipes())
+    worker = Worker(*process.pipes())
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("sidecar").setLevel(logging.DEBUG)
     logging.getLogger("sidecar").addHandler(_ToDaemon(worker))

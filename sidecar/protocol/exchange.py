@@ -19,10 +19,10 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 
-from sidecar.bridge.token import Caller
 from sidecar.protocol import replies
 from sidecar.protocol.envelope import Id, Message
 from sidecar.protocol.questions import Questions
+from sidecar.protocol.server import Requester
 from sidecar.protocol.streams import EventStream
 
 OpenStream = Callable[[], Awaitable[EventStream]]
@@ -32,14 +32,14 @@ class Exchange:
     """A `DispatchContext` of the SDK for one POST.
 
     `takes` are the kinds of answer the client takes: JSON, event streams.
-    `valid` tells whether the caller's token is still good. Without a session
+    `valid` tells whether the requester's token is still good. Without a session
     there are no `questions`.
     """
 
     def __init__(
         self,
         message: Message,
-        caller: Caller,
+        requester: Requester,
         valid: Callable[[], bool],
         takes: tuple[bool, bool],
         open_stream: OpenStream,
@@ -49,7 +49,7 @@ class Exchange:
         self.request_id: Id = message.id
         self.can_send_request = questions is not None and takes[1]
         self.transport = TransportContext(kind="streamable-http", can_send_request=self.can_send_request)
-        self.message_metadata = ServerMessageMetadata(request_context=caller)
+        self.message_metadata = ServerMessageMetadata(request_context=requester)
         self.cancel_requested = anyio.Event()
         self.scope = anyio.CancelScope()
         """The handler runs in it."""

@@ -50,9 +50,10 @@ from sidecar.protocol import envelope, eras, json_body, media, replies
 from sidecar.protocol.envelope import BadMessage, Id, Message
 from sidecar.protocol.exchange import Exchange
 from sidecar.protocol.json_body import BadJson
-from sidecar.protocol.server import McpServer
+from sidecar.protocol.server import McpServer, Requester
 from sidecar.protocol.sessions import MOST_PENDING, MOST_STREAMS, Session, Sessions
 from sidecar.protocol.streams import EventStream, Streams
+from sidecar.vault.paths import echo
 
 SESSION_HEADER = "Mcp-Session-Id"
 
@@ -214,7 +215,8 @@ class McpPath:
 
             # Nothing waits between the web room's last look at the token and the handler's first step.
             questions = session.questions if session is not None else None
-            exchange = Exchange(message, caller, valid, takes, open_stream, questions)
+            requester = Requester(caller, echo(request.headers.get("User-Agent", "")) or None)
+            exchange = Exchange(message, requester, valid, takes, open_stream, questions)
             with session.calling(exchange) if session is not None else nullcontext():
                 reply, status = await self._reply(exchange, message, connection)
             if session is not None and message.method == "initialize" and "result" in reply:

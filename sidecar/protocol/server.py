@@ -8,8 +8,7 @@ fixed sentence, and the log has the rest.
 from __future__ import annotations
 
 import functools
-import json
-import logging
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from mcp.server.context import ServerRequestContext
@@ -29,17 +28,22 @@ from mcp_types import (
 from sidecar import __version__, arguments, contract
 from sidecar.arguments import Shape
 from sidecar.bridge.token import Caller
-from sidecar.errors import SidecarError
+from sidecar.calling import Refusal, carry_out, text_of
 from sidecar.services.core import Core
 from sidecar.vault.paths import echo
 
-logger = logging.getLogger(__name__)
-
 NAME = "vault-sidecar"
-FAILED = "The tool failed because of a mistake in vault-sidecar. Its log holds the details."
 
-Context: TypeAlias = ServerRequestContext[Any, Caller]
-"""`request` is who calls; every transport has to say so with each message."""
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who sends a message; every transport has to say so with each. `program` is what the sender calls itself."""
+
+    caller: Caller
+    program: str | None = None
+
+
+Context: TypeAlias = ServerRequestContext[Any, Requester]
 McpServer: TypeAlias = Server[Any]
 
 
@@ -55,7 +59,7 @@ def build_server(catalogue: contract.Catalogue, core: Core) -> McpServer:
         offer = catalogue.find(core, params.name)
         if offer is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {echo(params.name)}")
-        return await _answer(offer, core, params.arguments or {}, _call_of(ctx))
+        return _result(await carry_out(offer, core, params.arguments or {}, _call_of(ctx)))
 
     server = Server(
         NAME,
@@ -72,30 +76,18 @@ def build_server(catalogue: contract.Catalogue, core: Core) -> McpServer:
 
 def _call_of(ctx: Context) -> contract.Call:
     # A transport that names nobody is a mistake of ours; no caller is assumed in its place.
-    assert isinstance(ctx.request, Caller)
-    return contract.Call(ctx.request, ctx.session.report_progress)
+    assert isinstance(ctx.request, Requester)
+    info = ctx.session.client_params.client_info if ctx.session.client_params is not None else None
+    name = echo(info.name) if info is not None and info.name else ctx.request.program
+    return contract.Call(ctx.request.caller, ctx.session.report_progress, name or None)
 
 
-async def _answer(offer: contract.Offer, core: Core, given: dict[str, Any], call: contract.Call) -> CallToolResult:
-    tool = offer.tool
-    try:
-        args = arguments.check(tool.args, given, owner=tool.name, numbers=offer.surface.numbers)
-        return _result(await tool.run(core, args, call))
-    except SidecarError as refused:
-        return _failed(str(refused))
-    except Exception:
-        logger.exception("tool %s failed", tool.name)
-        return _failed(FAILED)
-
-
-def _result(answer: Shape | contract.Text) -> CallToolResult:
+def _result(answer: Shape | contract.Text | Refusal) -> CallToolResult:
+    if isinstance(answer, Refusal):
+        return _failed(answer.sentence)
     if isinstance(answer, contract.Text):
         return CallToolResult(content=[_text(answer.text)], _meta=cast("Any", answer.meta or None))
-    structured = answer.model_dump(mode="json")
-    return CallToolResult(
-        content=[_text(json.dumps(structured, ensure_ascii=False, separators=(",", ":")))],
-        structured_content=structured,
-    )
+    return CallToolResult(content=[_text(text_of(answer))], structured_content=answer.model_dump(mode="json"))
 
 
 def _failed(sentence: str) -> CallToolResult:

@@ -23,6 +23,20 @@ class Address:
         self._listening = listening
         self._pinned = pinned
 
+    @property
+    def listening(self) -> int:
+        """The port of now."""
+        return self._listening
+
+    @property
+    def pinned(self) -> int | None:
+        """The port of the next start: 0 a random one, None not chosen yet."""
+        return self._pinned
+
+    def moved(self, port: int | None) -> None:
+        """Another port was stored for the next start."""
+        self._pinned = port
+
     async def facts(self) -> dict[str, Any]:
         """`url` without a path, `port` of now, and `pinned`, that of the next start."""
         return ports.facts(self._listening, self._pinned)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidecar.errors import NotFound
-from sidecar.index.corpus import Corpus, TextAnswer
+from sidecar.index.corpus import Corpus
+from sidecar.index.text_search import TextAnswer
 from sidecar.vault.notes import checksum_of, decode
 from sidecar.vault.paths import VaultPath, no_folder, no_note, printable
 

@@ -49,8 +49,21 @@ class Switches:
         """
         async with self._changing:
             await self._lane.run(store_writes, self._state_dir, on, self._environment)
-            was, self.allow_writes = self.allow_writes, on
+            changed = self._adopt(on)
+        if changed:
+            await self._tell()
+
+    async def adopt(self, on: bool) -> None:
+        """As `set_writes`, of what is stored already."""
+        if self._adopt(on):
+            await self._tell()
+
+    def _adopt(self, on: bool) -> bool:
+        was, self.allow_writes = self.allow_writes, on
         if was != on:
             logger.info("writing notes is switched %s", "on" if on else "off")
-            if self.on_changed is not None:
-                await self.on_changed()
+        return was != on
+
+    async def _tell(self) -> None:
+        if self.on_changed is not None:
+            await self.on_changed()

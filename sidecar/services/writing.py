@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
@@ -124,13 +124,23 @@ class Writing:
         copy, data = await self._lane.run(self._copies.find, ending)
         path = VaultPath.found(copy.path)
 
-        async def work() -> Restored:
-            async with self._locks.hold(path):
-                restored = await self._lane.run(restore, self._files, copy, data)
-                self._corpus.wrote(path)
-                return restored
+        return await self.together([path], lambda files: restore(files, copy, data))
 
-        return await self._whole(work())
+    async def together(self, paths: Sequence[VaultPath], work: Callable[[Files], T]) -> T:
+        """Have several notes changed by `work`, which blocks, while nobody else changes them.
+
+        For services that ask the owner first: nothing is refused here.
+        """
+
+        async def whole() -> T:
+            async with self._locks.hold(*paths):
+                try:
+                    return await self._lane.run(work, self._files)
+                finally:
+                    for path in paths:  # also after a failure, which may have left something
+                        self._corpus.wrote(path)
+
+        return await self._whole(whole())
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Go on to the end although the caller may leave: the thread would go on anyway, without the note's lock."""

@@ -21,9 +21,9 @@ from sidecar.vault.resting import Resting
 
 logger = logging.getLogger(__name__)
 
-Why = Literal["replaced", "displaced", "left"]
-"""Why a text is kept: it was replaced on demand; another program wrote it while a note was written; it was left behind
-by a write that was cut off."""
+Why = Literal["replaced", "applied", "displaced", "left"]
+"""Why a text is kept: it was replaced on demand, or by a proposal; another program wrote it while a note was written;
+it was left behind by a write that was cut off."""
 
 Keep = Callable[[VaultPath, bytes, Why], object]
 """Puts a text where its owner finds it again. Blocks; raises SidecarError or OSError."""

@@ -21,7 +21,7 @@ class Unsupported(Exception):
 
 
 class Entry(NamedTuple):
-    """One visible entry of a folder: another folder, or something with the name of a note."""
+    """One visible entry of a folder: another folder, or something with the name of a file that is wanted."""
 
     name: str
     status: os.stat_result | OSError | None
@@ -74,11 +74,15 @@ class Folder(Protocol):
         ...
 
     def move(self, name: str, over: str) -> None:
-        """Rename a file; what has the name `over` is replaced in one step."""
+        """Rename a file or a folder; a file of the name `over` is replaced in one step."""
         ...
 
     def remove(self, name: str) -> None:
         """Take a file's name away; FileNotFoundError if there is no such name."""
+        ...
+
+    def remove_folder(self, name: str) -> None:
+        """Take an empty folder away; OSError if it is not empty."""
         ...
 
     def sync(self) -> None:
@@ -113,7 +117,7 @@ class Door(Protocol):
         ...
 
     def entries(self, parts: Sequence[str]) -> Listing:
-        """The folder without hidden names, and without files that do not have the name of a note."""
+        """The folder without hidden names, and without files whose names are not wanted."""
         ...
 
     def folder(self, parts: Sequence[str]) -> Folder:

@@ -101,6 +101,10 @@ class PosixFolder:
         """Unlink."""
         os.unlink(name, dir_fd=self._held)
 
+    def remove_folder(self, name: str) -> None:
+        """Rmdir, which follows no link."""
+        os.rmdir(name, dir_fd=self._held)
+
     def sync(self) -> None:
         """`fsync` of the folder."""
         os.fsync(self._held)

@@ -85,6 +85,10 @@ if sys.platform == "win32":
             """Delete."""
             os.unlink(self._at(name))
 
+        def remove_folder(self, name: str) -> None:
+            """Delete."""
+            os.rmdir(self._at(name))
+
         def sync(self) -> None:
             """The journal of the file system orders names; there is no call for a folder."""
 

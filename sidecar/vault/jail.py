@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -79,21 +79,23 @@ class Trouble:
 class Jail:
     """One vault, opened for reading."""
 
-    def __init__(self, root: Path, *, other_devices: bool = False) -> None:
+    def __init__(self, root: Path, *, other_devices: bool = False, takes: Callable[[str], bool] = is_note_name) -> None:
         """Open the vault's folder and hold it. `root` may be a link; it is resolved once, here.
 
-        `other_devices`: read what is mounted inside the vault as well.
+        `other_devices`: read what is mounted inside the vault as well. `takes`: whether a file of this name is a note;
+        for folders of other documents, whether it may be one.
 
         Raises:
             Unreadable: it is missing, no folder, or can't be opened.
         """
         try:
             self.root = root.resolve(strict=True)
-            self._door = _open_door(self.root)
+            self._door = _open_door(self.root, takes)
             self._device = self._door.status(()).st_dev
         except (OSError, RuntimeError, NotThere) as failed:  # RuntimeError: a loop of links
             raise _no_vault(failed) from failed
         self._other_devices = other_devices
+        self._takes = takes
 
     def close(self) -> None:
         """Let go of the vault. Only when no other thread can be inside a call any more."""
@@ -171,7 +173,7 @@ class Jail:
             return "missing"
         if stat.S_ISDIR(status.st_mode):
             return "folder" if self._is_here(status) else "other"
-        return "note" if stat.S_ISREG(status.st_mode) and self._is_here(status) and is_note_name(path.name) else "other"
+        return "note" if stat.S_ISREG(status.st_mode) and self._is_here(status) and self._takes(path.name) else "other"
 
     def walk(self, folder: VaultPath, ignored: IgnoreRules) -> Iterator[Found | Trouble]:
         """Every note below `folder`, in no order, and what could not be looked at.
@@ -308,14 +310,14 @@ def _is_hollow(descriptor: int) -> bool:
     return False
 
 
-def _open_door(root: Path) -> Door:
+def _open_door(root: Path, takes: Callable[[str], bool]) -> Door:
     if sys.platform == "win32":
         from sidecar.vault.jail_windows import WindowsDoor
 
-        return WindowsDoor(root)
+        return WindowsDoor(root, takes)
     from sidecar.vault.jail_posix import PosixDoor
 
-    return PosixDoor(root)
+    return PosixDoor(root, takes)
 
 
 def read_all(descriptor: int, size: int, most: int) -> bytes:

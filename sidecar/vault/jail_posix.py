@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from sidecar.vault.door import Entry, Listing, NotThere
 from sidecar.vault.folder_posix import PosixFolder
-from sidecar.vault.paths import is_hidden, is_note_name
+from sidecar.vault.paths import is_hidden
 from sidecar.vault.respelled import is_respelled
 
 _COMMON: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,8 +27,9 @@ _NO_SUCH_NAME: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLON
 class PosixDoor:
     """Holds a descriptor of `root`, whose path is resolved already."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, takes: Callable[[str], bool]) -> None:
         self._root = root
+        self._takes = takes
         self._held = os.open(root, _STEP)
         self._identity = _identity(os.fstat(self._held))
 
@@ -81,11 +82,12 @@ class PosixDoor:
             os.close(folder)
 
     def entries(self, parts: Sequence[str]) -> Listing:
-        """List through a descriptor of the folder; one `fstatat` for each file with the name of a note."""
+        """List through a descriptor of the folder; one `fstatat` for each file whose name is wanted."""
         folder = self._open_folder(parts)
         try:
             with os.scandir(folder) as found:
-                return Listing(os.fstat(folder), [entry for each in found if (entry := _entry(each)) is not None])
+                entries = [entry for each in found if (entry := _entry(each, self._takes)) is not None]
+                return Listing(os.fstat(folder), entries)
         finally:
             os.close(folder)
 
@@ -143,14 +145,14 @@ def _translated(failed: OSError | ValueError, *, links_are_missing: bool = False
     return failed
 
 
-def _entry(found: os.DirEntry[str]) -> Entry | None:
+def _entry(found: os.DirEntry[str], takes: Callable[[str], bool]) -> Entry | None:
     name = found.name
     if is_hidden(name):
         return None
     try:
         if found.is_dir(follow_symlinks=False):
             return Entry(name, None)
-        return Entry(name, found.stat(follow_symlinks=False)) if is_note_name(name) else None
+        return Entry(name, found.stat(follow_symlinks=False)) if takes(name) else None
     except FileNotFoundError:  # deleted since it was listed
         return None
     except OSError as failed:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from sidecar.vault.door import Entry, Listing, NotThere
-from sidecar.vault.paths import is_hidden, is_note_name
+from sidecar.vault.paths import is_hidden
 
 _NAME_SURROGATE: Final = 0x20000000  # bit of a reparse tag: the entry stands for another place
 _VERBATIM: Final = "\\\\?\\"  # no rewriting of final dots, blanks and device names
@@ -101,8 +101,9 @@ if sys.platform == "win32":
     class WindowsDoor:
         """Holds no handle, so that the vault can be renamed; holds its final path and its identity."""
 
-        def __init__(self, root: Path) -> None:
+        def __init__(self, root: Path, takes: Callable[[str], bool]) -> None:
             self._given = str(root)
+            self._takes = takes
             self.reopen()
 
         def check(self) -> None:
@@ -158,7 +159,7 @@ if sys.platform == "win32":
             try:
                 path = verbatim(self._root, parts)
                 with os.scandir(path) as found:
-                    entries = [entry for each in found if (entry := _entry(each)) is not None]
+                    entries = [entry for each in found if (entry := _entry(each, self._takes)) is not None]
                 return Listing(os.lstat(path), entries)
             except OSError as failed:
                 raise _translated(failed) from failed
@@ -220,14 +221,14 @@ if sys.platform == "win32":
     def _translated(failed: OSError) -> OSError | NotThere:
         return NotThere() if failed.winerror in _MISSING else failed
 
-    def _entry(found: os.DirEntry[str]) -> Entry | None:
+    def _entry(found: os.DirEntry[str], takes: Callable[[str], bool]) -> Entry | None:
         if is_hidden(found.name):
             return None
         try:
             status = os.lstat(found.path)  # a listing's own status has no inode on Windows
             if stat.S_ISDIR(status.st_mode) and not leads_elsewhere(status.st_reparse_tag):
                 return Entry(found.name, None)
-            return Entry(found.name, status) if is_note_name(found.name) else None
+            return Entry(found.name, status) if takes(found.name) else None
         except FileNotFoundError:
             return None
         except OSError as failed:

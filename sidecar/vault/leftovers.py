@@ -21,11 +21,12 @@ from sidecar.vault.temporary import is_temporary, name_within
 
 logger = logging.getLogger(__name__)
 
+_VAULT: Final = VaultPath.root()
 _MOST_KEPT: Final = 64 << 20  # a larger one can't be ours: no note of that size is changed
 
 
-def sweep(jail: Jail, keep: Keep, *, before_ns: int) -> int:
-    """Remove our temporary files that were last touched before a time; how many there were. Blocks.
+def sweep(jail: Jail, keep: Keep, *, before_ns: int, start: VaultPath = _VAULT) -> int:
+    """Remove our temporary files below `start` that were last touched before a time; how many there were. Blocks.
 
     What can't be looked at is left for the next time.
 
@@ -33,7 +34,7 @@ def sweep(jail: Jail, keep: Keep, *, before_ns: int) -> int:
         VaultAway: the vault itself is gone.
     """
     removed = 0
-    pending = [VaultPath.root()]
+    pending = [start]
     while pending:
         path = pending.pop()
         try:

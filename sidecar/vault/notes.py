@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from sidecar.vault import frontmatter
 from sidecar.vault.frontmatter import Frontmatter, Json
-from sidecar.vault.markdown import Link, clean_tag, marks, unique_tags
-from sidecar.vault.paths import VaultPath, printable
-from sidecar.vault.times import instant
-
-_CURIO_SCHEMA: Final = "curio.frontmatter.v1"
-_MAX_TITLE: Final = 500
-_MAX_SOURCE: Final = 2000
-_MAX_ID: Final = 300
-_MAX_LISTED: Final = 1000  # tags or aliases of one block
-_ID: Final = re.compile(r"(?:curio|zotero|kp):\S.*")  # a path: id would let a note stand in for another one
-_SEPARATORS: Final = re.compile(r"[,\s]+")
+from sidecar.vault.kp_block import read_block
+from sidecar.vault.markdown import Link, marks, unique_tags
+from sidecar.vault.paths import VaultPath
 
 # The longer marks first: UTF-32 little endian begins like UTF-16.
 _BYTE_ORDER_MARKS: Final = (
@@ -78,21 +68,21 @@ def parse_note(path: VaultPath, data: bytes) -> Note:
         warnings.append(f"NUL characters are left out: {nuls}")
     found = marks(body, path.parent)
     warnings.extend(found.warnings)
-    note_id = _identity(path, properties, warnings)
-    is_curio = note_id.startswith("curio:") and "kp_id" not in properties
+    about = read_block(path, properties)
+    warnings.extend(about.warnings)
     return Note(
         path=path,
         checksum=checksum_of(data),
         text=text,
         body=body,
         body_line=1 + _line_ends(text, body_start),
-        note_id=note_id,
-        title=_title(properties) or path.stem,
-        tags=tuple(unique_tags([*_tags(properties.value("tags", "tag")), *found.tags])),
-        aliases=tuple(_aliases(properties.value("aliases", "alias"))),
-        source=_source(properties),
-        created=_time(properties, *(("saved",) if is_curio else ()), "created", "published", "date"),
-        updated=_time(properties, "updated", "modified"),
+        note_id=about.note_id,
+        title=about.title or path.stem,
+        tags=tuple(unique_tags([*about.tags, *found.tags])),
+        aliases=about.aliases,
+        source=about.source,
+        created=about.created,
+        updated=about.updated,
         links=tuple(found.links),
         warnings=tuple(warnings),
         frontmatter=properties.values,
@@ -144,59 +134,3 @@ def _line_ends(text: str, end: int) -> int:
     count = text.count("\n", 0, end)
     returns = text.count("\r", 0, end)
     return count + returns - text.count("\r\n", 0, end) if returns else count
-
-
-def _identity(path: VaultPath, properties: Frontmatter, warnings: list[str]) -> str:
-    """A valid `kp_id` wins, then a foreign block that we know, then the path."""
-    by_path = f"path:{path.text}"
-    if "kp_id" in properties:
-        if "status" in properties:
-            warnings.append("frontmatter: status is not allowed beside kp_id; the note has its path as id")
-            return by_path
-        claimed = next(properties.written("kp_id"), "").strip()
-        if claimed != by_path and not (_ID.fullmatch(claimed) and len(claimed) <= _MAX_ID and claimed.isprintable()):
-            warnings.append("frontmatter: kp_id is no id that a file can have; the note has its path as id")
-            return by_path
-        return claimed
-    if next(properties.written("schema"), "") == _CURIO_SCHEMA:
-        rest = next(properties.written("curio_id"), "").strip().removeprefix("curio:").strip()
-        if rest and len(rest) <= _MAX_ID and rest.isprintable():
-            return f"curio:{rest}"
-        warnings.append("frontmatter: the curio block has no usable curio_id; the note has its path as id")
-    return by_path
-
-
-def _title(properties: Frontmatter) -> str:
-    """On one line; empty if the block has none."""
-    return printable(" ".join(next(properties.written("title"), "").split()))[:_MAX_TITLE]
-
-
-def _texts(value: Json) -> Iterable[str]:
-    """The single values of a list, as text. Nulls, booleans, lists and maps are dropped."""
-    if isinstance(value, list):
-        for item in value[:_MAX_LISTED]:
-            if isinstance(item, str | int | float) and not isinstance(item, bool):
-                yield str(item)
-
-
-def _tags(value: Json) -> Iterable[str]:
-    items = _SEPARATORS.split(value)[:_MAX_LISTED] if isinstance(value, str) else _texts(value)
-    return [tag for item in items if (tag := clean_tag(item)) is not None]
-
-
-def _aliases(value: Json) -> Iterable[str]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = [value]
-    items = value.split(",")[:_MAX_LISTED] if isinstance(value, str) else _texts(value)
-    return dict.fromkeys(alias for item in items if (alias := printable(" ".join(item.split()))[:_MAX_TITLE]))
-
-
-def _source(properties: Frontmatter) -> str | None:
-    """The first that is no blank text."""
-    written = (printable(" ".join(text.split()))[:_MAX_SOURCE] for text in properties.written("source", "url"))
-    return next(filter(None, written), None)
-
-
-def _time(properties: Frontmatter, *keys: str) -> str | None:
-    """The first of these keys that holds a point in time."""
-    return next(filter(None, map(instant, properties.written(*keys))), None)

@@ -59,6 +59,30 @@ class Placing:
         finally:
             folder.close()
 
+    def check(self, path: VaultPath) -> None:
+        """Whether a new note could be placed there. Nothing is made.
+
+        Raises:
+            Exists, Conflict, BadPath, NotWritten: as `new`.
+        """
+        at = self._jail.folder(VaultPath.root())
+        try:
+            for depth, part in enumerate(path.parts[:-1]):
+                try:
+                    below = self._jail.folder(VaultPath("/".join(path.parts[: depth + 1])))
+                except NotThere as missing:
+                    self._refuse_twin(at, path, depth)
+                    if any(name == part for name, _ in at.entries()):
+                        raise NotWritten(f"'{echo(path.text)}' could not be written: {_NO_FOLDER}.") from missing
+                    if not all(map(is_ready_for_all, path.parts[depth:])):
+                        raise bad_name(path.text) from missing
+                    return
+                at.close()
+                at = below
+            self.refuse_taken(at, path)
+        finally:
+            at.close()
+
     def refuse_taken(self, folder: Folder, path: VaultPath) -> None:
         """Refuse a name that is taken, that has a twin, or that a new entry may not have.
 

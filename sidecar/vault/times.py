@@ -15,6 +15,11 @@ _WRITTEN: Final = re.compile(
 _EPOCH: Final = re.compile(r"(\d{9,11})(\d{3})?", re.ASCII)  # in seconds, or in milliseconds as Dendron writes them
 
 
+def rfc3339(seconds: int) -> str:
+    """A point in time, in seconds since 1970, such as `2026-11-30T11:12:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
 def instant(text: str) -> str | None:
     """RFC 3339 in UTC with whole seconds, such as `2026-11-30T11:12:00Z`; None if the text is no point in time.
 

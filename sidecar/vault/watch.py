@@ -17,10 +17,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from sidecar.tasks import Lane
+from sidecar.vault.paths import is_note_name
 
 logger = logging.getLogger(__name__)
 
@@ -68,15 +70,17 @@ class Watcher:
         poll: bool = False,
         poll_every_s: float = 10.0,
         open_source: Callable[[Path], Source] | None = None,
+        takes: Callable[[str], bool] = is_note_name,
     ) -> None:
         """`root` may be a link; it is resolved once, when the watching begins.
 
-        `poll`: take no events, say "look at everything" at times.
+        `poll`: take no events, say "look at everything" at times. `takes`: whether a file of this name is worth an
+        event.
         """
         self._root = root
         self._poll = poll
         self._poll_every_s = poll_every_s
-        self._open_source = open_source or _open_source
+        self._open_source = open_source or partial(_open_source, takes=takes)
         self.mode: Mode = "polling" if poll else "events"
         self.reason: str | None = None
         """Why the mode is polling although events were asked for."""
@@ -172,11 +176,11 @@ class _Poll:
                 yield {EVERYTHING}
 
 
-def _open_source(root: Path) -> Source:
+def _open_source(root: Path, takes: Callable[[str], bool] = is_note_name) -> Source:
     if sys.platform == "linux":
         from sidecar.vault.watch_inotify import InotifySource
 
-        return InotifySource(root)
+        return InotifySource(root, takes)
     from sidecar.vault.watch_native import NativeSource
 
     return NativeSource(root)

@@ -40,8 +40,10 @@ _PASSED_OVER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errn
 class InotifySource:
     """One inotify instance with a watch on every visible folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, takes: Callable[[str], bool] = is_note_name) -> None:
+        """Of files, only those are named that `takes` says yes to, by their names."""
         self._root = str(root)
+        self._takes = takes
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._folders: dict[int, str] = {}
 
@@ -96,7 +98,7 @@ class InotifySource:
         is_folder = bool(mask & _ISDIR)
         if is_hidden(name) and text != IGNORE_FILE:
             return
-        if not is_folder and not is_note_name(name) and text != IGNORE_FILE:
+        if not is_folder and not self._takes(name) and text != IGNORE_FILE:
             return
         if not _is_utf8(name):
             return  # no path can say it; scans report it

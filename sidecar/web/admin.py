@@ -17,7 +17,12 @@ from sidecar.arguments import Query, Shape
 from sidecar.config import Owner
 from sidecar.errors import AlreadyServed
 from sidecar.web.admin_access import AccessActions, access_routes
+from sidecar.web.admin_agents import AgentsActions, agents_routes
+from sidecar.web.admin_databases import DatabaseActions, database_routes
+from sidecar.web.admin_digest import DigestAction, digest_routes
+from sidecar.web.admin_knowledge import KnowledgeActions, knowledge_routes
 from sidecar.web.admin_notes import NotesActions, notes_routes
+from sidecar.web.admin_proposals import ProposalActions, proposal_routes
 from sidecar.web.answers import Facts, reply
 from sidecar.web.relays import Relays
 
@@ -47,6 +52,11 @@ class AdminActions:
     rebuild: Callable[[], Awaitable[Facts]]
     access: AccessActions
     notes: NotesActions
+    proposals: ProposalActions
+    knowledge: KnowledgeActions
+    digest: DigestAction
+    databases: DatabaseActions
+    agents: AgentsActions
     wait: Callable[[int, float], Awaitable[Facts]] = _at_once
     """Called with a generation and seconds; returns when the index is beyond the one or the others have passed."""
     hand_over: Callable[[Owner], Awaitable[Facts]] = _stay
@@ -92,6 +102,11 @@ class Admin:
             "/admin/hand-over": ("POST", self._hand_over),
             "/admin/relay": ("GET", self._actions.relays.hold),
             **notes_routes(self._actions.notes),
+            **proposal_routes(self._actions.proposals),
+            **knowledge_routes(self._actions.knowledge),
+            **digest_routes(self._actions.digest),
+            **database_routes(self._actions.databases),
+            **agents_routes(self._actions.agents),
         }
 
     async def _status(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -21,6 +21,8 @@ from sidecar.web.connections import ORIGIN, Connection, Deadlines, Request
 from sidecar.web.guards import Access, Guards
 from sidecar.web.identity import Identity
 from sidecar.web.refusals import OnRefused, Refusals, readable
+from sidecar.web.rest import METHODS as REST_METHODS
+from sidecar.web.rest import RestAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ Answer = Callable[[Request, Access], Awaitable[web.StreamResponse]]
 class _Route:
     by_method: Mapping[str, Answer]
     local_only: bool = False
+    advertised: frozenset[str] | None = None
+    """The methods that a refusal names, where they are not all of them."""
 
 
 class App:
@@ -104,6 +108,7 @@ class App:
         limits: Limits,
         refusals: Refusals,
         on_served: OnServed,
+        rest: Mapping[str, RestAnswer],
     ) -> None:
         self._guard = guard
         self._mounts = dict(mounts)
@@ -116,6 +121,9 @@ class App:
         self._routes[guards.IDENTITY] = _Route({"GET": self._identify})
         for path, (method, handler) in Admin(admin).routes().items():
             self._routes[path] = _Route({method: _without_access(handler)}, local_only=True)
+        for path, answer in rest.items():
+            by_method = dict.fromkeys(REST_METHODS, self._reading(answer))
+            self._routes[path] = _Route(by_method, advertised=frozenset(REST_METHODS[:1]))
 
     @property
     def limits(self) -> Limits:
@@ -141,7 +149,7 @@ class App:
 
     async def tools_changed(self) -> None:
         """Tell the clients that listen that the list of tools has changed."""
-        for mount in self._mounts.values():
+        for mount in self._distinct():
             await mount.tools_changed()
         self._relays.tools_changed()
 
@@ -149,6 +157,10 @@ class App:
         """End the streams and sessions of tokens that are no longer valid. Requests are checked one by one anyway."""
         for mount in self._mounts.values():
             mount.close_revoked()
+
+    def _distinct(self) -> list[Mount]:
+        """Every mount once; one may have two paths."""
+        return list({id(mount): mount for mount in self._mounts.values()}.values())
 
     def close(self) -> None:
         """End the open streams."""
@@ -172,7 +184,7 @@ class App:
             return answers.refuse(answers.NOT_FOUND)
         answer = route.by_method.get(request.method)
         if answer is None:
-            return answers.refuse(answers.not_allowed(frozenset(route.by_method)))
+            return answers.refuse(answers.not_allowed(route.advertised or frozenset(route.by_method)))
         return await answer(request, entry.access)
 
     def _refused(self, request: Request, refusal: Refusal) -> web.StreamResponse:
@@ -204,6 +216,15 @@ class App:
             by_method |= {"GET": listen, "DELETE": end}
         return _Route(by_method)
 
+    def _reading(self, answer_to: RestAnswer) -> Answer:
+        """No body is read, but what its headers say must be within the limits."""
+
+        async def read(request: Request, access: Access) -> web.StreamResponse:
+            refusal = bodies.unacceptable(request, self._limits.max_body_bytes)
+            return self._refused(request, refusal) if refusal else await answer_to(request, access.caller)
+
+        return read
+
     def _posting(self, mount: Mount) -> Answer:
         """Headers first, then the body, then the token once more, then the mount."""
 
@@ -234,8 +255,9 @@ def build_app(
     limits: Limits,
     on_refused: OnRefused,
     on_served: OnServed,
+    rest: Mapping[str, RestAnswer] | None = None,
 ) -> App:
-    """The HTTP edge of a daemon that listens on `port`. `prove` answers a nonce for a port."""
+    """The HTTP edge of a daemon that listens on `port`. `prove` answers a nonce for a port; `rest` is by path."""
     return App(
         Guards(keys, port, allowed_origins),
         mounts,
@@ -244,6 +266,7 @@ def build_app(
         limits,
         Refusals(on_refused),
         on_served,
+        rest or {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sidecar.bridge import times
@@ -13,7 +14,9 @@ _MOST_CLIENTS = 50
 class Visitors:
     """For `status`. A client is a program's own name for itself together with the token it used."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_new: Callable[[], None] = lambda: None) -> None:
+        """`on_new` is called when there is another client, or somebody was turned away."""
+        self._on_new = on_new
         self._clients: dict[tuple[str, str], str] = {}
         self._last_refused: dict[str, Any] | None = None
 
@@ -22,14 +25,17 @@ class Visitors:
         if caller.local:
             return
         key = (agent, caller.agent_id)
-        self._clients.pop(key, None)
+        is_new = self._clients.pop(key, None) is None
         self._clients[key] = times.now()
         if len(self._clients) > _MOST_CLIENTS:
             del self._clients[next(iter(self._clients))]
+        if is_new:
+            self._on_new()
 
     def refused(self, reason: str, status: int, agent: str) -> None:
         """A request was turned away."""
         self._last_refused = {"reason": reason, "status": status, "agent": agent, "at": times.now()}
+        self._on_new()
 
     def facts(self) -> dict[str, Any]:
         """`clients`, the one seen last first: agent, token (its agent's name; `local` is the main one), last_seen.

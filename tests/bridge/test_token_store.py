@@ -14,7 +14,8 @@ from keyring.backend import KeyringBackend
 from keyring.backends import fail, null
 
 from sidecar.bridge import keyring_store
-from sidecar.bridge.keyring_store import LIMIT_S, KeyringStore
+from sidecar.bridge.keyring_store import KeyringStore
+from sidecar.bridge.patient_keyring import LIMIT_S
 from sidecar.bridge.token import is_token, new_token
 from sidecar.bridge.token_store import FileStore, InjectedToken, find_token, open_token
 from sidecar.errors import BadConfig, Overridden, Unreadable

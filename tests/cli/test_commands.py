@@ -36,6 +36,8 @@ STATUS: dict[str, Any] = {
     "embedder": "e5@1571fc982750.1/384",
     "backend": "embedded",
     "vectors": "ready",
+    "databases": [],
+    "databases_problem": None,
     "allow_writes": False,
     "clients": [{"agent": "claude-code/2", "token": "local", "last_seen": "2026-11-30T11:12:00Z"}],
     "last_refused": {"reason": "wrong_token", "status": 401, "agent": "curl", "at": "2026-11-30T11:12:00Z"},

@@ -66,7 +66,7 @@ def test_vault_and_state_may_stand_anywhere(leaf: list[str]) -> None:
         ["port", "set", "65536"],
         ["port", "set", "٣٠٠٠"],
         ["port", "clear", "25000"],
-        ["endpoint", "--databases"],
+        ["endpoint", "--library"],
         ["connect", "notepad"],
         ["connect", "cursor", "--http", "--stdio"],
         ["connect", "cursor", "--name", "my notes"],

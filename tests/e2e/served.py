@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.surfaces import SURFACES
 from sidecar.vault.paths import is_hidden, is_note_name
 from tests.daemons import Daemon, start_daemon
 
@@ -178,9 +179,9 @@ def serve(
         daemon.stop()
 
 
-def wait_for_vectors(served: Served) -> dict[str, Any]:
+def wait_for_vectors(served: Served, within_s: float = 2 * PATIENCE_S) -> dict[str, Any]:
     """The status once every chunk has its vector."""
-    give_up = time.monotonic() + 2 * PATIENCE_S
+    give_up = time.monotonic() + within_s
     while True:
         status = served.admin("status")
         if (
@@ -191,3 +192,13 @@ def wait_for_vectors(served: Served) -> dict[str, Any]:
             return status
         assert time.monotonic() < give_up, status
         served.admin(f"status?after={status['generation']}&wait_s=0.2")
+
+
+GATED = ("semantic_search", "write_note")
+"""Tools that are not offered without vectors, and without leave to write."""
+
+
+def tools_of(*surfaces: str, without: Sequence[str] = GATED) -> list[str]:
+    """Names of the tools of these surfaces, or of all, as they are listed."""
+    chosen = [surface for surface in SURFACES if not surfaces or surface.name in surfaces]
+    return [tool.name for surface in chosen for tool in surface.tools if tool.name not in without]

@@ -62,7 +62,8 @@ def looked_into(pids: list[int], seen: dict[int, bytes]) -> None:
                 parts += Path(f"/proc/{pid}/{part}").read_bytes()
             except OSError:  # it has ended
                 continue
-        seen[pid] = max(parts, seen.get(pid, b""), key=len)
+        if parts:  # the latest: a child that was not yet another program looks like the daemon for a moment
+            seen[pid] = parts
 
 
 def watched(served: Served) -> dict[int, bytes]:

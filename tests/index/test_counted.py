@@ -6,7 +6,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.index.counted import LARGEST_COUNT, Counted, counted
+from sidecar.index.counted import LARGEST_COUNT, Counted, counted, highest, joined
 
 WORDS = st.text(st.characters(exclude_characters="\n"), min_size=1, max_size=3)  # half a surrogate pair too
 DOCUMENTS = st.lists(st.dictionaries(WORDS, st.integers(1, LARGEST_COUNT), max_size=5), max_size=5)
@@ -45,3 +45,11 @@ def test_all_of_them_in_order_are_not_copied() -> None:
 
 def test_a_count_that_is_too_large_is_read_as_the_largest() -> None:
     assert read(counted([{"many": LARGEST_COUNT + 1}])) == [{"many": LARGEST_COUNT}]
+
+
+@given(lots=st.lists(DOCUMENTS, min_size=1, max_size=4))
+def test_lots_that_are_joined_hold_the_documents_of_all(lots: list[list[dict[str, int]]]) -> None:
+    found = joined([counted(documents) for documents in lots])
+    assert read(found) == [document for documents in lots for document in documents]
+    assert len(set(found.vocabulary)) == len(found.vocabulary)
+    assert highest(array("I", found.places)) == len(found.vocabulary) - 1

@@ -253,7 +253,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_history_is_read_as_it_was(
     steps: list[tuple[list[int], list[tuple[int, dict[str, int]]], bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

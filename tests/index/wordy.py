@@ -8,7 +8,8 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from sidecar.index.corpus import Corpus, Status
+from sidecar.index.corpus import Corpus
+from sidecar.index.corpus_status import Status
 from tests.index.vaults import PATIENCE_S
 
 WORDS = [f"{first}{second}" for first in ("apple", "birch", "cedar") for second in ("lake", "moor", "rock", "wind")]

@@ -13,7 +13,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from sidecar.bridge.token import Caller
+from sidecar.protocol.server import Requester
 from tests.calls import LOCAL
 
 
@@ -68,9 +68,9 @@ def bridge(manager: StreamableHTTPSessionManager) -> Any:
 
 
 async def _as_local(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The SDK's transport names an HTTP request where ours names a caller."""
-    caller = ctx.request if isinstance(ctx.request, Caller) else LOCAL
-    return await call_next(replace(ctx, request=caller))
+    """The SDK's transport names an HTTP request where ours names who sends it."""
+    requester = ctx.request if isinstance(ctx.request, Requester) else Requester(LOCAL)
+    return await call_next(replace(ctx, request=requester))
 
 
 @asynccontextmanager

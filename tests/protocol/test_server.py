@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from sidecar import __version__
-from sidecar.protocol.server import FAILED
+from sidecar.calling import FAILED
 from tests import wire
 from tests.lab import SECRET_PATH, Running
 

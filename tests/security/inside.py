@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import secrets
 import sys
@@ -21,12 +22,15 @@ from tests.security.ground import Ground
 
 
 @contextmanager
-def served_here(base: Path, state: Path, *, allow_writes: bool = False) -> Iterator[Ground]:
-    """Serve `base / "vault"` once all of it is indexed; afterwards this process is as it was before."""
+def served_here(base: Path, state: Path, *, allow_writes: bool = False, own_token: bool = False) -> Iterator[Ground]:
+    """Serve `base / "vault"` once all of it is indexed; afterwards this process is as it was before.
+
+    `own_token`: one that the daemon made and keeps itself, so that it can be rotated.
+    """
     token = secrets.token_urlsafe(40)
     options = ServeOptions(
         config=Config(
-            http=HttpConfig(bearer_token_env=TOKEN_VARIABLE),
+            http=HttpConfig(bearer_token_env=None if own_token else TOKEN_VARIABLE),
             index=IndexConfig(rag=False),
             notes=NotesConfig(allow_writes=allow_writes),
         ),
@@ -34,7 +38,7 @@ def served_here(base: Path, state: Path, *, allow_writes: bool = False) -> Itera
         state_dir=state,
         instance=identity.new_instance(),
         port=0,
-        injected_token=Secret(token),
+        injected_token=None if own_token else Secret(token),
     )
     listening: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
@@ -59,6 +63,8 @@ def served_here(base: Path, state: Path, *, allow_writes: bool = False) -> Itera
     try:
         url, loop, stopped = listening.result(START_S)
         ground = Ground(base, state, urlsplit(url).port or 0, token)
+        if own_token:
+            ground = dataclasses.replace(ground, token=ground.admin("token")["token"])
         try:
             ground.settled()
             yield ground

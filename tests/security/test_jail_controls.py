@@ -92,10 +92,10 @@ def test_without_no_follow_in_the_walk_what_is_outside_is_indexed(
     """J42."""
     without_no_follow(monkeypatch)
 
-    def entry(found: os.DirEntry[str]) -> Entry | None:
+    def entry(found: os.DirEntry[str], takes: Callable[[str], bool]) -> Entry | None:
         if found.is_dir():
             return Entry(found.name, None)
-        return Entry(found.name, found.stat()) if paths.is_note_name(found.name) else None
+        return Entry(found.name, found.stat()) if takes(found.name) else None
 
     monkeypatch.setattr(jail_posix, "_entry", entry)
     with served_here(base, tmp_path / "state") as ground:

@@ -6,6 +6,7 @@ vault and what lies around it are the same.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -204,6 +205,42 @@ def test_list_notes_refuses_as_a_folder(ground: Ground, raw: str, why: tuple[str
     assert said.text == why[1].format(echo(raw))
 
 
+NO_ID = "No note has the id 'path:{}'. Find ids with kp_search or kp_recent."
+
+
+@pytest.mark.parametrize("tool", ["kp_get_note", "kp_related"])
+@pytest.mark.parametrize(
+    "raw, why",
+    [*ROWS, pytest.param("a/", NO_PATH, id="J04-4"), pytest.param("J26.md", NO_NOTE, id="J26")],
+)
+def test_an_id_leads_no_further_than_its_path(ground: Ground, tool: str, raw: str, why: tuple[str, str]) -> None:
+    raw = fill(raw, ground)
+    said = ground.call(tool, id=f"path:{raw}")
+    assert said.is_error
+    if why in (NO_NOTE, A_LINK, NOT_REGULAR):  # what is no indexed note has no id, and nothing on the disk is told
+        assert said.text == NO_ID.format(echo(f"path:{raw}").removeprefix("path:"))
+    else:
+        assert said.text == why[0].format(echo(raw))
+
+
+@pytest.mark.parametrize("tool", ["kp_get_note", "kp_related"])
+@pytest.mark.parametrize("raw", [pytest.param("path:", id="J16-1"), pytest.param("/etc/hosts", id="J16-7")])
+def test_an_id_without_a_path_is_none(ground: Ground, tool: str, raw: str) -> None:
+    said = ground.call(tool, id=raw)
+    assert (said.is_error, said.text) == (
+        True,
+        f"'{raw}' is not a note id; use curio:…, zotero:…, kp:… or path:Folder/Note.md.",
+    )
+
+
+@pytest.mark.parametrize("rows", ["J44"])
+def test_an_id_does_not_tell_what_lies_outside(ground: Ground, rows: str) -> None:
+    there, missing = str(ground.base / "canary.md"), str(ground.base / "nothing.md")
+    for one, other in ((there, missing), ("../canary.md", "../nothing.md"), ("J18.md", "J99.md")):
+        told = [ground.call("kp_get_note", id=f"path:{raw}").text.replace(echo(raw), "X") for raw in (one, other)]
+        assert told[0] == told[1]
+
+
 # what is a folder, or nothing, is a mistake for read_note alone
 
 
@@ -286,6 +323,8 @@ def test_another_unicode_form_finds_the_same_note(ground: Ground, raw: str) -> N
     other, own = ground.call("read_note", path=raw), ground.call("read_note", path="Notes/r\u00e9sum\u00e9.md")
     assert not own.is_error
     assert (other.text, other.meta) == (own.text, own.meta)
+    by_id = ground.call("kp_get_note", id=f"path:{raw}")
+    assert json.loads(by_id.text)["id"] == "path:Notes/r\u00e9sum\u00e9.md"
 
 
 @pytest.mark.parametrize("raw", [pytest.param("J40.md", id="J40")])
@@ -327,6 +366,9 @@ def test_nothing_behind_a_link_is_indexed(ground: Ground, row: str) -> None:
         ground.settled()
         assert ground.found(LURE) == []
         assert ground.admin(f"search?k=100&q={LURE}")["results"] == []
+        assert json.loads(ground.call("kp_search", query=LURE).text)["results"] == []
+        recent = json.loads(ground.call("kp_recent").text)["notes"]
+        assert {note["path"] for note in recent} <= set(ground.listed())
         assert not [path for path in ground.listed() if "deep" in path or "canary" in path or path == f"{row}.md"]
         assert "link" in ground.skipped()[f"{row}.md"]
 

@@ -16,7 +16,7 @@ from sidecar.surfaces import SURFACES
 from tests.security.starts import Site
 
 HTTP = "[http] port, [http] bearer_token_env, [http] allowed_origins, [http] max_body_mib"
-SECTIONS = "[http], [surfaces], [index], [vectors], [openai], [notes], [agents], [log]"
+SECTIONS = "[http], [surfaces], [index], [vectors], [openai], [notes], [agents], [digest], [providers], [log]"
 PREFIX = "VAULT_SIDECAR_"
 VARIABLES = ", ".join(f"{PREFIX}HTTP_{key}" for key in ("PORT", "BEARER_TOKEN_ENV", "ALLOWED_ORIGINS", "MAX_BODY_MIB"))
 NEAR_TOKEN = "s3cr3tpart-of-just-31-letters.."

@@ -222,7 +222,7 @@ keyrings.OnDisk.set_password = once
     reply = owner.ask(daemon.port, fresh.state, "POST", "/admin/token/rotate")
     assert (reply.status, reply.json()) == (
         409,
-        {"error": "unreadable", "message": "the system's keyring can't be used: it is locked"},
+        {"error": "keyring_away", "message": "the system's keyring can't be used: it is locked"},
     )
     assert opens(daemon.port, token)
     assert owner.kept(fresh.state) == before

@@ -190,6 +190,8 @@ def test_d14_a_hang_up_of_the_terminal_ends_the_relay_and_not_the_daemon(home: H
         stderr=subprocess.DEVNULL,
         env=relay_environment(),
         start_new_session=True,
+        # these tests may themselves run under nohup, and what is ignored is inherited
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     with relay:
         wait_until(lambda: endpoint.read(home.state) is not None)

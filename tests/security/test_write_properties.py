@@ -1,20 +1,34 @@
-"""F05 and F06: whatever is written, appended, edited by others and restarted, the disk is what a simple model says."""
+"""F05 and F06: whatever is written, proposed, edited by others, rotated or restarted, the disk is what a model says."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
+from sidecar.vault import patch
+from sidecar.vault.patch import Drift
+from tests import wire
 from tests.security.ground import Ground
 from tests.security.inside import served_here
 from tests.security.scribes import eventually, indexed, on_disk, temporary_files
@@ -30,6 +44,12 @@ def checksum(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
+def with_mark(old: bytes, new: bytes) -> bytes:
+    """A proposal keeps the byte order mark of a note."""
+    mark = "\ufeff".encode()
+    return mark + new if old.startswith(mark) and not new.startswith(mark) else new
+
+
 def appended(old: bytes, text: str) -> bytes:
     """What an append makes, told in the model's own words."""
     shown = old.decode("utf-8-sig", "replace")
@@ -38,8 +58,18 @@ def appended(old: bytes, text: str) -> bytes:
     return old + (between + text).encode()
 
 
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """An open proposal: its id, and what each note was (None: not there) and would become."""
+
+    proposal_id: str
+    changes: dict[str, tuple[bytes | None, bytes]]
+
+
 class Notes(RuleBasedStateMachine):
-    """The model: path to bytes."""
+    """The model: path to bytes, and the open proposals."""
+
+    proposals = Bundle("proposals")
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,11 +78,15 @@ class Notes(RuleBasedStateMachine):
         self.vault = self.base / "vault"
         self.vault.mkdir()
         self.model: dict[str, bytes] = {}
+        self.status: dict[str, str] = {}
+        """Of each proposal."""
         self.daemon: AbstractContextManager[Ground] | None = None
 
     @initialize()
     def start(self) -> None:
-        self.daemon = served_here(self.base, self.base.with_name(f"{self.base.name}-state"), allow_writes=True)
+        self.daemon = served_here(
+            self.base, self.base.with_name(f"{self.base.name}-state"), allow_writes=True, own_token=True
+        )
         self.ground = self.daemon.__enter__()
 
     def stop(self) -> None:
@@ -107,6 +141,62 @@ class Notes(RuleBasedStateMachine):
         if self.model.pop(path, None) is not None:
             (self.vault / path).unlink()
 
+    @rule(target=proposals, paths=st.lists(NAMES, min_size=1, max_size=3, unique=True), text=TEXTS)
+    def propose(self, paths: Sequence[str], text: str) -> object:
+        old = {path: self.model.get(path) for path in paths}
+        new = {path: with_mark(old[path] or b"", text.encode()) for path in paths}
+        files = [{"path": path, "content": text} for path in paths]
+        said = self.ground.call("kp_propose", title="T", rationale=text, files=files)
+        is_possible = all(old[path] != new[path] and (old[path] is not None or text) for path in paths)
+        assert said.is_error is not is_possible, said
+        if said.is_error:
+            return multiple()
+        made = json.loads(said.text)
+        assert made["files"] == list(paths)
+        self.status[made["id"]] = "open"
+        return Suggestion(made["id"], {path: (old[path], new[path]) for path in paths})
+
+    @rule(proposal=consumes(proposals))
+    def apply(self, proposal: Suggestion) -> None:
+        reply = self.ground.order("proposals/apply", id=proposal.proposal_id, by="console")
+        assert reply.status == 200, reply
+        expected = self.applied(proposal)
+        status = self.status[proposal.proposal_id] = "rejected" if expected is None else "applied"
+        assert reply.json()["status"] == status, reply
+        self.model |= expected or {}
+
+    def applied(self, proposal: Suggestion) -> dict[str, bytes] | None:
+        """What its notes become; None if it can't be applied, because one is another than it was."""
+        if all(self.model.get(path) == old for path, (old, _) in proposal.changes.items()):
+            return {path: new for path, (_, new) in proposal.changes.items()}
+        folder = self.vault / ".kp/proposals" / proposal.proposal_id
+        expected: dict[str, bytes] = {}
+        for file in patch.parse((folder / "changes.patch").read_bytes()):
+            now = self.model.get(file.path)
+            try:
+                new = patch.apply(file, now or b"")  # lines that it does not name may have changed
+            except Drift:
+                return None
+            if (now is None) is not file.creates or new == now:
+                return None
+            expected[file.path] = new
+        return expected
+
+    @rule(proposal=consumes(proposals))
+    def reject(self, proposal: Suggestion) -> None:
+        reply = self.ground.order("proposals/reject", id=proposal.proposal_id, by="console", reason="no")
+        assert reply.status == 200, reply
+        self.status[proposal.proposal_id] = "rejected"
+
+    @rule()
+    def rotate(self) -> None:
+        """The new token opens, the old one does not any more."""
+        reply = self.ground.order("token/rotate")
+        assert reply.status == 200, reply
+        old, self.ground = self.ground, dataclasses.replace(self.ground, token=reply.json()["token"])
+        assert old.ask(wire.call("tools/list")).status == 401
+        assert self.ground.ask(wire.call("tools/list")).status == 200
+
     @rule()
     def restart(self) -> None:
         self.stop()
@@ -117,6 +207,12 @@ class Notes(RuleBasedStateMachine):
         found = {str(path.relative_to(self.vault)): path.read_bytes() for path in self.vault.rglob("*.md")}
         assert found == self.model
         assert temporary_files(self.vault) == []
+
+    @invariant()
+    def every_proposal_is_what_the_model_says(self) -> None:
+        folder = self.vault / ".kp/proposals"
+        found = {path.name: json.loads((path / "proposal.json").read_bytes())["status"] for path in folder.glob("*")}
+        assert found == self.status
 
     def teardown(self) -> None:
         try:
@@ -132,9 +228,7 @@ def run_notes(runs: int, steps: int) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Notes,
-        settings=settings(
-            max_examples=runs, stateful_step_count=steps, deadline=None, database=None, suppress_health_check=checks
-        ),
+        settings=settings(max_examples=runs, stateful_step_count=steps, database=None, suppress_health_check=checks),
     )
 
 

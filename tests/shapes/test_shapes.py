@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from sidecar.arguments import schema_of
 from sidecar.contract import Catalogue, Surface, Tool, composite, single
@@ -59,6 +60,14 @@ def test_a_gate_takes_its_own_tool_away_and_no_other() -> None:
         assert names - {tool["name"] for tool in shape(composite(SURFACES), core)["tools"]} == {gated}
 
 
+def test_the_library_is_the_same_whatever_is_switched_on() -> None:
+    catalogue = CATALOGUES["library"]
+    shapes = [shape(catalogue, gates(writes=writes, rag=rag)) for writes in (False, True) for rag in (False, True)]
+    assert all(one == shapes[0] for one in shapes)
+    names = [tool["name"] for tool in shapes[0]["tools"]]
+    assert names == ["kp_search", "kp_get_note", "kp_related", "kp_recent", "kp_propose", "kp_digest_latest"]
+
+
 def test_the_composite_is_the_union_of_its_surfaces() -> None:
     parts = [tool for surface in SURFACES for tool in shape(single(surface))["tools"]]
     assert shape(composite(SURFACES))["tools"] == parts
@@ -79,6 +88,23 @@ def walk(node: Any) -> list[dict[str, Any]]:
     if isinstance(node, dict):
         return [node, *(found for value in node.values() for found in walk(value))]
     return [found for value in node for found in walk(value)] if isinstance(node, list) else []
+
+
+@pytest.mark.parametrize("tool", [tool for surface in SURFACES for tool in surface.tools], ids=lambda tool: tool.name)
+def test_results_are_self_contained_closed_and_typed(tool: Tool) -> None:
+    if tool.result is None:
+        return
+    schema = schema_of(tool.result)
+    assert schema["type"] == "object"
+    assert not [node for node in walk(schema) if "$ref" in node or "$defs" in node]
+    Draft202012Validator.check_schema(schema)
+    objects = [node for node in walk(schema) if "properties" in node]
+    for node in objects:
+        assert node["additionalProperties"] is False
+        # what may be null is there all the same; only a branch of a search that did not run has no key
+        may_miss = {"keyword", "semantic"} if tool.name == "search_rag" else set[str]()
+        assert set(node["properties"]) - set(node.get("required", ())) <= may_miss
+        assert all("type" in spec or "enum" in spec for spec in node["properties"].values())
 
 
 @pytest.mark.parametrize("tool", [tool for surface in SURFACES for tool in surface.tools], ids=lambda tool: tool.name)

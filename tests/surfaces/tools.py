@@ -1,32 +1,47 @@
-"""The notes tools over a real vault, called as the protocol room calls them."""
+"""The tools over a real vault, called as the protocol room calls them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from sidecar.arguments import check
-from sidecar.contract import Text, single
+from sidecar.arguments import Shape, check, schema_of
+from sidecar.calling import AgentTools
+from sidecar.config import Config, DigestConfig
+from sidecar.contract import Text, composite
 from sidecar.errors import SidecarError
 from sidecar.index.corpus import Corpus
+from sidecar.services.agents.opening import open_agents
 from sidecar.services.copies import Copies
 from sidecar.services.core import Core
+from sidecar.services.database_rules import Ground
+from sidecar.services.databases import open_databases
+from sidecar.services.digests import Digests
+from sidecar.services.knowledge.opening import open_knowledge
+from sidecar.services.knowledge.scrub import Scrubber
+from sidecar.services.library import Library
+from sidecar.services.memory import Memory
+from sidecar.services.proposals import open_proposals
 from sidecar.services.protection import Protection
 from sidecar.services.reading import Reading
 from sidecar.services.searching import Searching
 from sidecar.services.switches import Switches
 from sidecar.services.writing import Writing
-from sidecar.surfaces.notes import SURFACE
+from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from tests.calls import call_by
 from tests.index.vaults import opened
 
 MAX_NOTE_BYTES = 32 << 20
+CATALOGUE = composite(SURFACES)
 
 
 @dataclass(frozen=True)
@@ -37,20 +52,33 @@ class Tools:
     core: Core
     copies: Copies
 
-    async def answer(self, name: str, **arguments: object) -> Text:
-        offer = single(SURFACE).find(self.core, name)
+    async def result(self, name: str, /, **arguments: object) -> Text | Shape:
+        offer = CATALOGUE.find(self.core, name)
         assert offer is not None
-        args = check(offer.tool.args, arguments, owner=name, numbers=SURFACE.numbers)
-        result = await offer.tool.run(self.core, args, call_by())
+        args = check(offer.tool.args, arguments, owner=name, numbers=offer.surface.numbers)
+        return await offer.tool.run(self.core, args, call_by())
+
+    async def answer(self, name: str, /, **arguments: object) -> Text:
+        result = await self.result(name, **arguments)
         assert isinstance(result, Text)
         return result
 
-    async def text(self, name: str, **arguments: object) -> str:
+    async def facts(self, name: str, /, **arguments: object) -> dict[str, Any]:
+        """A structured result, as valid as its advertised schema and another program's idea of schemas say."""
+        offer = CATALOGUE.find(self.core, name)
+        result = await self.result(name, **arguments)
+        assert offer is not None and offer.tool.result is not None and isinstance(result, offer.tool.result)
+        facts = result.model_dump(mode="json")
+        Draft202012Validator(schema_of(offer.tool.result)).validate(facts)
+        json.dumps(facts, allow_nan=False).encode()
+        return facts
+
+    async def text(self, name: str, /, **arguments: object) -> str:
         return (await self.answer(name, **arguments)).text
 
-    async def refusal(self, name: str, **arguments: object) -> str:
+    async def refusal(self, name: str, /, **arguments: object) -> str:
         with pytest.raises(SidecarError) as refused:
-            await self.answer(name, **arguments)
+            await self.result(name, **arguments)
         return str(refused.value)
 
     async def kept(self) -> list[tuple[str, str, bytes]]:
@@ -63,13 +91,51 @@ class Tools:
 
 
 @asynccontextmanager
-async def open_tools(vault: Path, state: Path, *, embedder: str | None = None) -> AsyncIterator[Tools]:
-    """The tools of `vault`, writing among them."""
+async def open_tools(
+    vault: Path,
+    state: Path,
+    *,
+    embedder: str | None = None,
+    digest: DigestConfig | None = None,
+    config: Config | None = None,
+) -> AsyncIterator[Tools]:
+    """The tools of `vault`, writing among them; of `config` what concerns agents counts."""
     async with opened(vault, state, embedder=embedder) as corpus:
         settings = Lane("settings")
         switches = Switches(True, state, settings, {})
         copies, protection = Copies(state), Protection("Agents", "Agents/Memory.md")
-        async with Writing(corpus, copies, protection, switches, max_note_bytes=MAX_NOTE_BYTES) as writing:
+        async with (
+            Writing(corpus, copies, protection, switches, max_note_bytes=MAX_NOTE_BYTES) as writing,
+            open_knowledge(state, None, Scrubber()) as knowledge,
+        ):
             reading = Reading(corpus, max_note_bytes=MAX_NOTE_BYTES)
-            yield Tools(corpus, Core(reading, Searching(corpus), writing, switches), copies)
+            async with (
+                open_proposals(corpus, writing, protection, state) as proposals,
+                open_databases(Ground(state, vault, Path.home()), no_folder, serve=False) as databases,
+            ):
+                library = Library(corpus, max_note_bytes=MAX_NOTE_BYTES)
+                made = open_agents(config or Config(), corpus.jail, state, {}, is_ignored=corpus.is_ignored, secrets=())
+                async with (
+                    Digests(corpus, library, proposals, digest or DigestConfig(), state) as digests,
+                    made as agents,
+                ):
+                    core = Core(
+                        reading=reading,
+                        searching=Searching(corpus),
+                        writing=writing,
+                        switches=switches,
+                        proposals=proposals,
+                        library=library,
+                        digests=digests,
+                        knowledge=knowledge,
+                        databases=databases,
+                        memory=Memory(corpus, "Agents/Memory.md", max_note_bytes=MAX_NOTE_BYTES),
+                        agents=agents,
+                    )
+                    agents.toolbox = AgentTools(CATALOGUE, core)
+                    yield Tools(corpus, core, copies)
         await settings.close()
+
+
+def no_folder(folder: Path, place: Path, whose: str) -> Any:
+    raise AssertionError

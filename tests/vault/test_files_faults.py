@@ -32,7 +32,7 @@ if os.name != "posix":
     pytest.skip("the calls that fail here are those of Linux and macOS", allow_module_level=True)
 
 OLD, NEW = b"old text\n" * 100, b"new text, longer\n" * 100
-CALLS = ("open", "write", "fsync", "link", "rename", "unlink", "mkdir", "read", "fstat")
+CALLS = ("open", "write", "fsync", "link", "rename", "replace", "unlink", "mkdir", "rmdir", "read", "fstat")
 FOREVER_NS = 1 << 62
 
 

@@ -196,7 +196,7 @@ data = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary
 
 
 @shows("F04")
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=5000)
 @example(b"---\n&a {*a : b}\n---\n")
 @given(data=data)
 def test_whatever_the_bytes_a_note_comes_out(data: bytes) -> None:

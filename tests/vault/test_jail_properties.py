@@ -80,7 +80,7 @@ def _opened(jail: Jail, checked: Callable[[str], VaultPath], raw: str) -> tuple[
 
 
 @shows("F01")
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example("a/note.md")
 @example("a/link/../../canary.md")
 @example("link/canary.md")
@@ -92,7 +92,7 @@ def test_whatever_is_opened_lies_in_the_vault(house: House, raw: str) -> None:
 
 @shows("F01")
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=paths)
 def test_whatever_is_opened_in_20_000_tries_lies_in_the_vault(house: House, raw: str) -> None:
     check(house, raw)

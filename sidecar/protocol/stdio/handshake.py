@@ -27,6 +27,7 @@ class Handshake:
         self._turn = threading.Lock()
         self._revision: str | None = None
         self._hello = b""
+        self._program: str | None = None  # what the client calls itself
         self._session: str | None = None
         self._opened_at: Found | None = None  # who knows of it
 
@@ -44,6 +45,8 @@ class Handshake:
         if self._revision is None or call.method == "initialize":
             return {}
         headers = {"MCP-Protocol-Version": self._revision}
+        if self._program is not None:
+            headers["User-Agent"] = self._program
         if lent.found is None:
             return headers
         with self._turn:
@@ -68,7 +71,7 @@ class Handshake:
         if session is not None:
             self._confirm(lent, common, revision, session)
         with self._turn:
-            self._hello, self._revision = call.line, revision
+            self._hello, self._revision, self._program = call.line, revision, _program_of(call)
             self._session, self._opened_at = session, lent.found
         tools = messages.member(reply, "result", "capabilities", "tools")
         if not isinstance(tools, dict):
@@ -92,3 +95,10 @@ class Handshake:
         list(post.replies(self._path, headers, _INITIALIZED))
         if post.finished() is None:
             raise Broken
+
+
+def _program_of(hello: Call) -> str | None:
+    """The client's name as it may stand in a header; later requests of these revisions don't repeat it."""
+    name = messages.member(hello.message.params, "clientInfo", "name")
+    fits = isinstance(name, str) and name.isascii() and name.isprintable() and name.strip() == name and len(name) <= 80
+    return name if fits and name else None

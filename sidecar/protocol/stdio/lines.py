@@ -1,9 +1,7 @@
-"""Lines of a pipe: read within a bound, and written whole by whichever thread has one."""
+"""Lines of a stream, read within a bound."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -28,22 +26,3 @@ def read(stream: BinaryIO, most_bytes: Callable[[], int]) -> Iterator[bytes | No
             yield None
         elif content.strip():
             yield content
-
-
-class Writer:
-    """Writes lines to a file descriptor. Once its reader has gone, lines are dropped: nobody could be told."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._turn = threading.Lock()
-        self._gone = False
-
-    def write(self, line: bytes) -> None:
-        """Write one line; `line` holds no line feed. Blocks while the reader doesn't read."""
-        rest = memoryview(line + b"\n")
-        with self._turn:
-            try:
-                while rest and not self._gone:
-                    rest = rest[os.write(self._descriptor, rest) :]
-            except OSError:
-                self._gone = True

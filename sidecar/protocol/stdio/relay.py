@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from sidecar.bridge.pipe import Writer
 from sidecar.errors import SidecarError
 from sidecar.protocol import envelope, json_body
 from sidecar.protocol.envelope import BadMessage, Id
@@ -39,7 +40,7 @@ class Relay:
         self, state_dir: Path, path: str, *, start: Callable[[], Starting], stand_in: StandIn, output: int
     ) -> None:
         """`path` is the daemon's for the surface; `start` starts a daemon; `output` is a file descriptor."""
-        self._out = lines.Writer(output)
+        self._out = Writer(output)
         self._stand_in = stand_in
         self._link = Link(state_dir, start, on_found=self._found, on_tools_changed=self._tools_changed)
         self._handshake = Handshake(path)

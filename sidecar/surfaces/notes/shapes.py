@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -38,6 +38,10 @@ class SemanticSearch(Shape):
     top_k: int = Field(8, ge=1, le=25, description="How many passages at most.")
 
 
+class Nothing(Shape):
+    """get_memory, list_agents"""
+
+
 class WriteNote(Shape):
     """write_note"""
 
@@ -54,3 +58,25 @@ class WriteNote(Shape):
             " If the note has changed since, nothing is written."
         ),
     )
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """The agent's own number takes its place."""
+    schema.pop("default", None)
+
+
+class RunAgent(Shape):
+    """run_agent"""
+
+    name: Annotated[str, Field(min_length=1, description="Name of the agent, as list_agents gives it.")]
+    task: Annotated[
+        str, Field(min_length=1, max_length=100_000, description="What to do. The agent is told this and nothing else.")
+    ]
+    max_turns: int = Field(
+        0,
+        ge=1,
+        le=20,
+        description="How often the agent may ask its model at most. Left out: as the agent's file says.",
+        json_schema_extra=_without_default,
+    )
+    """0: not given."""

@@ -1,0 +1,132 @@
+/** The page Agents of the tab: which agents there are, who may run them, who pays, and what was run. */
+
+import { SecretComponent, type App, type SettingDefinitionItem, type SettingGroupItem } from "obsidian";
+
+import type { Actions } from "./actions";
+import { button } from "./connectRows";
+import type { Controller } from "./controller";
+import { addField } from "./fields";
+import type { Agent, Agents, Run } from "./protocol";
+import { agentDesc, agentName, agentProblems, agentsValue, folderMissing, noKey, runDesc, sentence, TAB } from "./text";
+
+/** What the daemon told last about agents and runs. */
+export interface Known {
+	agents: Agents | null;
+	runs: Run[];
+}
+
+export interface Page {
+	value: string;
+	isWarning: boolean;
+	items: SettingDefinitionItem[];
+}
+
+/** `refresh` asks the daemon again. */
+export function agentsPage(app: App, controller: Controller, actions: Actions, known: Known, refresh: () => void): Page {
+	const { agents, runs } = known;
+	const provider = agents?.provider ?? null;
+	const someRemote = agents?.agents.some((agent) => agent.remote) === true;
+	const keyMissing = provider !== null && !provider.hasKey && provider.kind === "anthropic";
+	const hasProblem = agents?.agents.some((agent) => agentProblems(agent).length > 0) === true;
+	return {
+		value: agents === null ? "" : agentsValue(agents),
+		isWarning: hasProblem || (someRemote && (keyMissing || provider === null)),
+		items: [
+			{
+				name: TAB.folder,
+				desc: TAB.folderDesc,
+				control: { type: "folder", key: "agentsFolder", validate: (path) => folderProblem(app, path) },
+			},
+			{
+				type: "list",
+				heading: TAB.remote, // what the toggles of its rows are
+				emptyState: agents === null ? TAB.turnOn : TAB.noAgents,
+				items: (agents?.agents ?? []).map((agent) => agentRow(agent, controller, actions)),
+			},
+			{ type: "group", heading: TAB.provider, items: providerRows(app, controller, actions, keyMissing ? provider.name : null) },
+			{
+				type: "list",
+				heading: TAB.runs,
+				emptyState: TAB.noRuns,
+				// a run that begins is not announced
+				extraButtons: [(extra) => extra.setIcon("refresh-cw").setTooltip(TAB.refresh).onClick(refresh)],
+				items: runs.map((run) => runRow(run, controller, actions)),
+			},
+		],
+	};
+}
+
+function folderProblem(app: App, path: string): string | undefined {
+	return app.vault.getFolderByPath(path) === null ? folderMissing(path) : undefined;
+}
+
+function agentRow(agent: Agent, controller: Controller, actions: Actions): SettingGroupItem {
+	return {
+		name: agentName(agent),
+		desc: agentDesc(agent),
+		render: (setting) => {
+			const problems = agentProblems(agent);
+			for (const problem of problems) setting.infoEl.createDiv({ cls: "vault-sidecar-problem", text: problem });
+			setting.addToggle((toggle) =>
+				toggle
+					.setTooltip(TAB.remote)
+					.setValue(agent.remote)
+					// what can't run may still be switched off
+					.setDisabled(agent.problem !== null && !agent.remote)
+					.onChange((on) => {
+						void actions.tell(() => controller.ask("agents/setRemote", { name: agent.name, on })).then((went) => {
+							if (!went) toggle.setValue(!on);
+						});
+					}),
+			);
+		},
+	};
+}
+
+function providerRows(app: App, controller: Controller, actions: Actions, keyless: string | null): SettingGroupItem[] {
+	const { provider, baseUrl } = controller.settings;
+	const none: Record<string, string> = provider === null ? { "": TAB.providerNone } : {};
+	const options = { ...none, anthropic: "Anthropic", openai: "OpenAI-compatible" };
+	return [
+		{ name: TAB.provider, desc: TAB.providerDesc, control: { type: "dropdown", key: "provider", options } },
+		{
+			name: TAB.address,
+			desc: TAB.addressDesc,
+			render: (setting) =>
+				addField(setting, {
+					value: baseUrl ?? "",
+					placeholder: "https://",
+					check: () => null,
+					commit: (value) => actions.tryChange({ baseUrl: value === "" ? null : value }),
+				}),
+		},
+		{
+			name: TAB.key,
+			desc: TAB.keyDesc,
+			render: (setting) => {
+				if (keyless !== null) setting.infoEl.createDiv({ cls: "vault-sidecar-problem", text: noKey(keyless) });
+				setting.addComponent((el) =>
+					new SecretComponent(app, el).setValue(controller.device.secret).onChange((name) => {
+						controller.device.secret = name;
+						void actions.tell(() => controller.handKey());
+					}),
+				);
+			},
+		},
+	];
+}
+
+function runRow(run: Run, controller: Controller, actions: Actions): SettingGroupItem {
+	return {
+		name: run.agent ?? TAB.unnamed,
+		desc: run.task ?? "",
+		searchable: false,
+		render: (setting) => {
+			setting.settingEl.addClass("vault-sidecar-run");
+			setting.infoEl.createDiv({ cls: "vault-sidecar-detail", text: runDesc(run) });
+			if (run.reason !== null) setting.infoEl.createDiv({ cls: "vault-sidecar-problem", text: sentence(run.reason) });
+			if (run.outcome !== "running") return;
+			button(setting, TAB.cancel, () => actions.tell(() => controller.ask("runs/cancel", { id: run.id })));
+		},
+	};
+}

@@ -1,0 +1,4 @@
+import { REAL } from "./desk";
+import { describeReal } from "./reality";
+
+describeReal(REAL);

@@ -1,0 +1,312 @@
+/** Faults that the real daemon does not have, and the parts that need no real index. */
+
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import Ajv2020 from "ajv/dist/2020";
+import { afterEach, describe, expect, it } from "vitest";
+
+import { clipboard } from "../fake/dom";
+import { notices } from "../fake/obsidian";
+import { Desk, FAKE, isAlive, script, until, type DeskOptions } from "./desk";
+
+const schema = JSON.parse(readFileSync(new URL("../../../sidecar/bridge/pipe-protocol.schema.json", import.meta.url), "utf8")) as object;
+
+export function describeFaults(): void {
+	describe("with the scripted daemon", faults);
+}
+
+function faults(): void {
+	let desk: Desk;
+
+	async function open(odd: object = {}, options: Partial<DeskOptions> = {}): Promise<void> {
+		desk = new Desk({ program: FAKE, odd, ...options });
+		await desk.open();
+		void desk.tab;
+	}
+
+	async function openOn(odd: object = {}): Promise<void> {
+		await open(odd);
+		await desk.turnOn();
+	}
+
+	/** Turn it on and expect an error. */
+	async function failing(code: string, odd: object, options: Partial<DeskOptions> = {}): Promise<void> {
+		await open(odd, options);
+		desk.toggle("Enable server");
+		await desk.failed(code);
+	}
+
+	afterEach(() => desk.clear());
+
+	describe("what can go wrong", () => {
+		it.each([
+			[7, "The sidecar speaks protocol 7; this plugin needs 1. Update the plugin.", null],
+			[0, "The sidecar speaks protocol 0; this plugin needs 1. Update the sidecar.", "Copy command"],
+		])("a daemon of protocol %i is not used", async (protocol, words, button) => {
+			await failing("protocol", { protocol });
+			expect(statusText()).toBe(words);
+			expect(statusButton()?.textContent ?? null).toBe(button);
+		});
+
+		it("a daemon that is too old is not used", async () => {
+			await failing("too-old", { version: "0.0.9" });
+			expect(statusText()).toBe("The sidecar is 0.0.9; this plugin needs 0.1.0 or newer. Upgrade it, then try again.");
+			desk.click("Copy command");
+			await until("copied", () => clipboard.text === "uv tool upgrade vault-sidecar");
+		});
+
+		it("a program that is not there is named, with a way to clear the path", async () => {
+			await failing("bad-path", {}, { program: "/nowhere/vault-sidecar" });
+			expect(statusText()).toContain("No program at /nowhere/vault-sidecar.");
+			desk.click("Clear path");
+			await until("cleared", () => desk.controller.device.program === "");
+		});
+
+		it("a folder, a file that may not run and a path that is not whole are told apart", async () => {
+			await open();
+			const bad = join(desk.root, "folder");
+			mkdirSync(bad);
+			desk.toggle("Enable server");
+			await desk.working();
+			for (const [path, words] of [
+				[bad, "is a folder."],
+				[join(desk.vault, "Home.md"), "is not allowed to run."],
+				["vault-sidecar", "vault-sidecar is not a whole path."],
+			] as const) {
+				desk.type("Sidecar program", path);
+				await until(words, () => statusText().includes(words));
+			}
+			desk.type("Sidecar program", FAKE);
+			await desk.working();
+		});
+
+		it("a program that can't be started says what the system said", async () => {
+			await open({}, { program: "" });
+			desk.controller.device.program = script(join(desk.root, "broken"), "#!/nowhere/python\n");
+			desk.toggle("Enable server");
+			await desk.failed("bad-path");
+			expect(statusText()).toContain("The system refused to start the program (ENOENT).");
+		});
+
+		it("a daemon that refuses says why in its own words, and the toggle stays on", async () => {
+			const data = { code: "already-running", reason: "Another sidecar serves this vault (pid 1234).", fix: "Stop it, or go on using it." };
+			await failing("already-running", { refuse: { start: data } });
+			expect(statusText()).toBe("Another sidecar serves this vault (pid 1234). Stop it, or go on using it.");
+			expect(desk.isOn("Enable server")).toBe(true);
+			expect(desk.app.fakeStatusBar.textContent).toBe("Sidecar error");
+			desk.toggle("Enable server");
+			await until("stopped", () => desk.controller.view.phase === "stopped");
+		});
+
+		it("a daemon that ends right after the start is shown with its last line", async () => {
+			await failing("exited", { exit: 1, last_words: "the disk is full" });
+			expect(statusText()).toContain("The sidecar stopped by itself (code 1): the disk is full.");
+		});
+
+		it("lines on stdout that are no messages go to the log", async () => {
+			await openOn({ noise: ["Loading weights: 100%", '{"not": "rpc"}', "{broken", "\u00fcber 笔记"] });
+			expect(desk.controller.log).toEqual(expect.arrayContaining(["Loading weights: 100%", "{broken", "\u00fcber 笔记"]));
+		});
+
+		it("a grandchild that holds the pipe does not delay the end", async () => {
+			await openOn({ linger: true });
+			const { pid } = desk;
+			desk.toggle("Enable server");
+			await until("stopped", () => desk.controller.view.phase === "stopped", 10_000);
+			expect(isAlive(pid)).toBe(false);
+		});
+
+		it("a daemon that does not end when told is killed", async () => {
+			await openOn({ deaf: true });
+			const { pid } = desk;
+			desk.toggle("Enable server");
+			await until("stopped", () => desk.controller.view.phase === "stopped", 20_000);
+			expect(isAlive(pid)).toBe(false);
+		});
+
+		it("a start that hangs can be turned off", async () => {
+			await open({ mute: ["start"] });
+			desk.toggle("Enable server");
+			await until("greeted", () => desk.controller.view.phase === "starting" && desk.pid);
+			const { pid } = desk;
+			desk.toggle("Enable server");
+			await until("stopped", () => desk.controller.view.phase === "stopped");
+			expect(isAlive(pid)).toBe(false);
+		});
+
+		it("the index shows how far it is, and notes that it left out", async () => {
+			const problem = { code: "index", reason: "Some notes could not be indexed: 3 of 40.", fix: "Search works for the rest." };
+			await open({ steps: 8, step_s: 0.05, problem });
+			desk.toggle("Enable server");
+			await until("a bar", () => desk.row("Status").querySelector(".setting-progress-bar"));
+			expect(statusText()).toMatch(/Indexing \d+% \(\d+ of 40 notes\)\. Clients can connect; search gets complete as this goes on\./);
+			expect(desk.app.fakeStatusBar.textContent).toMatch(/^Sidecar indexing \d+%$/);
+			await desk.working();
+			expect(statusText()).toContain("Some notes could not be indexed: 3 of 40. Search works for the rest.");
+			desk.click("Show them");
+			const modal = await until("list", () => document.querySelector(".modal"));
+			expect(modal.textContent).toContain("Big.md");
+			expect(modal.textContent).toContain("And 2 more.");
+		});
+
+		it("a clipboard that refuses is told", async () => {
+			await openOn();
+			clipboard.refuses = true;
+			desk.click("Copy", desk.row("Access token"));
+			await until("notice", () => notices.includes("The clipboard can't be written to."));
+			clipboard.refuses = false;
+		});
+
+		it("a setting that the daemon refuses goes back, with its words", async () => {
+			const data = { code: "overridden", reason: "Allow writes comes from the environment.", fix: "Change it there." };
+			await openOn({ refuse: { "settings/set": data } });
+			desk.toggle("Allow writes");
+			await until("notice", () => notices.includes("Allow writes comes from the environment. Change it there."));
+			expect(desk.isOn("Allow writes")).toBe(false);
+		});
+	});
+
+	describe("agents", () => {
+		function openPage(): void {
+			desk.row("Agents").click();
+		}
+
+		it("are listed with their problems; one is allowed, run through the API, and noticed", async () => {
+			await openOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2 can be run by clients"));
+			openPage();
+			expect(desk.text("Editor")).toContain("No persona.");
+			await expect(desk.plugin.api.runAgent("Scout", "Find heating.")).rejects.toThrow("may not be run");
+			desk.toggle("🔭 Scout");
+			await until("allowed", async () => (await desk.plugin.api.listAgents()).find(({ name }) => name === "Scout")?.remote);
+			const answer = await desk.plugin.api.runAgent("Scout", "Find heating.", { client: "other-plugin" });
+			expect(answer).toBe("An answer to: Find heating.");
+			await until("notice", () => notices.includes("other-plugin ran Scout: done."));
+			await until("record", () => desk.page.textContent?.includes("Done · 9 s · 4,312 tokens · other-plugin"));
+		});
+
+		it("say so where there are none, and where nobody pays", async () => {
+			await openOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2"));
+			openPage();
+			expect(desk.page.textContent).toContain("No agent has been run by a client yet.");
+			expect(desk.text("API key")).toContain("There is no key for anthropic yet.");
+		});
+
+		it("get the provider's key over the pipe alone", async () => {
+			await open();
+			desk.app.secretStorage.setSecret("claude-key", "sk-very-secret-1234");
+			desk.controller.device.later({ provider: "anthropic" });
+			desk.row("Agents").click();
+			const select = desk.row("API key").querySelector("select");
+			if (select === null) throw new Error("no choice");
+			select.value = "claude-key";
+			select.dispatchEvent(new Event("change"));
+			desk.app.fakeOpenTab("vault-sidecar");
+			await desk.turnOn();
+			const said = readFileSync(join(desk.state, "fake.log"), "utf8");
+			expect(said).toContain("sk-very-secret-1234");
+			for (const [, kept] of desk.app.fakeLocal) expect(kept).not.toContain("sk-very");
+			expect(readFileSync(`/proc/${desk.pid}/cmdline`, "utf8") + readFileSync(`/proc/${desk.pid}/environ`, "utf8")).not.toContain("sk-very");
+			desk.app.fakeRun("Copy diagnostics");
+			await until("diagnostics", () => clipboard.text.startsWith("plugin "));
+			expect(clipboard.text).not.toContain("sk-very");
+		});
+
+		it("are cancelled by a command, which says how many there were", async () => {
+			await openOn();
+			desk.app.fakeRun("Cancel running agents");
+			await until("notice", () => notices.includes("No agent is running."));
+		});
+
+		it("must be in a folder that is there", async () => {
+			await openOn();
+			openPage();
+			const input = desk.row("Agents folder").querySelector("input");
+			if (input === null) throw new Error("no field");
+			for (const [path, wrong] of [["Nowhere", true], ["Team", false]] as const) {
+				if (!wrong) mkdirSync(join(desk.vault, path));
+				input.value = path;
+				input.dispatchEvent(new Event("input"));
+				await until(path, () => desk.text("Agents folder").includes("There is no folder") === wrong);
+			}
+			await until("kept", () => desk.controller.settings.agentsFolder === "Team");
+		});
+	});
+
+	describe("proposals", () => {
+		async function review(): Promise<HTMLElement> {
+			await openOn();
+			await until("two wait", () => desk.text("Proposed changes").includes("2 proposals wait for your review."));
+			desk.click("Review", desk.row("Proposed changes"));
+			return until("modal", () => document.querySelector<HTMLElement>(".modal"));
+		}
+
+		it("are listed, shown with every letter of their changes, and applied", async () => {
+			const modal = await review();
+			await until("list", () => modal.textContent?.includes("Tidy the plan"));
+			desk.click("Review", desk.row("Tidy the plan", modal));
+			const diff = await until("diff", () => modal.querySelector(".vault-sidecar-diff"));
+			expect([...diff.children].map((line) => `${line.className.split("is-")[1]}: ${line.textContent}`)).toEqual([
+				"file: Projects/Plan.md",
+				"place: @@ -1,4 +1,4 @@",
+				"same: # Plan",
+				"removed: The pump comes in may.",
+				"added: The pump comes in May.",
+				"added: Ask about the ⟨U+202E⟩tank.",
+				"same: Water first.",
+				"removed: -- not a file name",
+			]);
+			desk.click("Apply", modal);
+			await until("applied", () => notices.includes("Applied: Tidy the plan."));
+			await until("one left", () => desk.text("Proposed changes").includes("1 proposal waits for your review."));
+			await until("the list without it", () => !modal.textContent?.includes("Tidy the plan"));
+		});
+
+		it("that can't be applied say why, and are rejected with a reason", async () => {
+			const modal = await review();
+			await until("list", () => modal.textContent?.includes("Add a note"));
+			desk.click("Review", desk.row("Add a note on heating", modal));
+			await until("why", () => modal.textContent?.includes("This can't be applied now: 'Heating.md' is there already."));
+			expect(modal.textContent).toContain("Heating.md (new)");
+			expect(desk.button("Apply", modal).disabled).toBe(true);
+			desk.click("Back", modal);
+			await until("list again", () => modal.textContent?.includes("Tidy the plan"));
+			desk.click("Review", desk.row("Add a note on heating", modal));
+			await until("shown again", () => modal.querySelector("input"));
+			(modal.querySelector("input") as HTMLInputElement).value = "We have one.";
+			desk.click("Reject", modal);
+			await until("rejected", () => notices.includes("Rejected: Add a note on heating."));
+			expect(readFileSync(join(desk.state, "fake.log"), "utf8")).toContain('"reason":"We have one."');
+		});
+	});
+
+	it("every line that the plugin says fits the schema", async () => {
+		await openOn();
+		desk.toggle("Allow writes");
+		desk.toggle("Knowledge tools");
+		desk.click("Copy command");
+		desk.click("Copy stdio JSON");
+		await until("entry", () => clipboard.text.includes("mcpServers"));
+		await desk.plugin.api.runAgent("Scout", "Find.", { maxTurns: 3 }).catch(() => undefined);
+		desk.app.fakeRun("Rebuild index");
+		await until("rebuilt", () => notices.includes("The index is being rebuilt."));
+		const validate = new Ajv2020({ strict: false }).compile(schema);
+		const lines = readFileSync(join(desk.state, "fake.log"), "utf8").trim().split("\n");
+		expect(lines.length).toBeGreaterThan(10);
+		for (const line of lines) {
+			expect(validate(JSON.parse(line)), `${line}: ${JSON.stringify(validate.errors)}`).toBe(true);
+		}
+		expect(validate({ jsonrpc: "2.0", id: 1, method: "start", params: { port: 1 } })).toBe(false);
+	});
+
+	function statusText(): string {
+		const row = desk.row("Status").querySelector(".setting-item-description");
+		return [...(row?.children ?? [])].map((line) => line.textContent).join(" ");
+	}
+
+	function statusButton(): Element | null {
+		return desk.row("Status").querySelector("button");
+	}
+}

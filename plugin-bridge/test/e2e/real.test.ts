@@ -1,0 +1,4 @@
+import { REAL } from "./desk";
+import { describeSession } from "./suite";
+
+describeSession("real", REAL);

@@ -1,0 +1,5 @@
+import { preferPython } from "./desk";
+import { describeFaults } from "./faults";
+
+preferPython();
+describeFaults();
