@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from sidecar.index.counted import counted
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
+from tests.limits import files_at_most
 
 Batch = tuple[list[int], list[tuple[int, dict[str, int]]]]
 
@@ -194,18 +193,6 @@ def test_a_snapshot_is_due_when_the_log_is_long(tmp_path: Path) -> None:
     store.snapshot(index)
     assert not store.due
     store.close()
-
-
-@contextmanager
-def files_at_most(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond `size` bytes: a full disk, for real."""
-    resource = pytest.importorskip("resource", reason="this system has no such limit")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_batch_that_could_not_be_written_leaves_the_others_readable(tmp_path: Path) -> None:

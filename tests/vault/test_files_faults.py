@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from sidecar.errors import NotWritten, VaultAway
 from sidecar.vault.folder_posix import PosixFolder
 from sidecar.vault.leftovers import sweep
 from sidecar.vault.paths import VaultPath
+from tests.limits import files_at_most
 from tests.vault.conftest import shows
 from tests.vault.desk import Desk, at, checksum, open_desk
 
@@ -215,15 +215,11 @@ def test_a_read_only_disk_leaves_the_old_note(tmp_path: Path, row: str) -> None:
 
 @pytest.mark.parametrize("row", ["S10-limit", "W30"])
 def test_the_limit_of_file_sizes_leaves_the_old_note(tmp_path: Path, row: str) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with open_desk(tmp_path / "vault") as desk:
         desk.lay("Plan.md", OLD)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-        try:
-            with pytest.raises(NotWritten, match=r"could not be written: file too large\. The old text is unchanged"):
-                desk.files.change(at("Plan.md"), lambda _: b"x" * 100_000)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        too_large = r"could not be written: file too large\. The old text is unchanged"
+        with files_at_most(50_000), pytest.raises(NotWritten, match=too_large):
+            desk.files.change(at("Plan.md"), lambda _: b"x" * 100_000)
         assert desk.names() == ["Plan.md"]
         assert desk.files.read(at("Plan.md")) == OLD
         desk.files.change(at("Plan.md"), lambda _: b"x" * 100_000)
