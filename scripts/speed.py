@@ -395,10 +395,11 @@ def main(argv: list[str]) -> int:
             figures += measure(name, vault, scratch / "state", rag=rag, embedder=options.embedder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    if options.plot:
-        options.plot.write_text(picture(growth(figures)), encoding="utf-8")
-    if options.json:
-        options.json.write_text(json.dumps([{**asdict(one), "ok": one.ok} for one in figures], indent=1))
+        # after each vault, since the next one may take an hour
+        if options.plot:
+            options.plot.write_text(picture(growth(figures)), encoding="utf-8")
+        if options.json:
+            options.json.write_text(json.dumps([{**asdict(one), "ok": one.ok} for one in figures], indent=1))
     return 0 if report(figures) else 1
 
 
