@@ -11,16 +11,21 @@ import random
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import chromadb
 import numpy as np
 from chromadb.api import ClientAPI
+from chromadb.api.collection_configuration import CreateHNSWConfiguration
 from chromadb.config import Settings
 from chromadb.errors import NotFoundError
 
 from sidecar.index.store_folder import StoreFailed
 from sidecar.index.wire import Array, Float32, Int64, Server
+
+_GRAPH: Final[CreateHNSWConfiguration] = {"space": "cosine", "max_neighbors": 32, "ef_construction": 200}
+"""With Chroma's defaults, 16 and 100, 13 of the 6,908 passages of 1,000 notes by `e5` did not find themselves; with
+these none. They cost 0.1 ms more a vector stored and 0.3 ms a query. All else is Chroma's default."""
 
 _SAMPLE_PLACES = 10
 _SELF = 0.999  # cosine of a vector with itself, after rounding; several chunks may have the same text
@@ -62,9 +67,8 @@ class Store:
         if anew:
             self.drop(name)
         with _translated():
-            # only the space is given: all else is Chroma's default, which is what was measured
             self._collection = self._client.get_or_create_collection(
-                name, embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+                name, embedding_function=None, configuration={"hnsw": _GRAPH}
             )
             configuration = cast("dict[str, dict[str, Any] | None]", self._collection.configuration_json)
             spaces = [(configuration.get(kind) or {}).get("space") for kind in ("hnsw", "spann")]

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from sidecar.index import wire
 from sidecar.index.lines import Steps
+from sidecar.index.newest import Newest
 from sidecar.index.store_folder import StoreFailed, StoreFolder, Taken, name_for
 from sidecar.index.wire import Float32, Message
 
@@ -51,13 +52,14 @@ class Refused(Exception):
         self.goes_on = goes_on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
     store: Store
     name: str
     """What the names of its collections begin with, on a server."""
     folder: StoreFolder | None
     server: wire.Server | None
+    newest: Newest = field(default_factory=Newest.none)
 
 
 class Stores:
@@ -207,27 +209,34 @@ class Stores:
         """The ids nearest to a vector[dim]."""
         if not (np.isfinite(vector).all() and vector.any()):  # a text without anything an embedder reads
             return Message({}, (np.empty(0, np.int64), np.empty(0, np.float32)))
-        return Message({}, self._store(message).query(vector, int(message.head["n"])))
+        n = int(message.head["n"])
+        opened = self._opened(message)
+        newest = opened.newest  # before the store is asked, which may lose what is deleted meanwhile
+        return Message({}, newest.among(vector, opened.store.query(vector, n), n))
 
     def upsert(self, message: Message) -> Steps:
         """Put ids and their vectors."""
-        ids, vectors = message.arrays
-        store = self._store(message)
+        ids, vectors = message.arrays[0].astype(np.int64), message.arrays[1]
+        opened = self._opened(message)
         for part in _parts(ids.size, _UPSERTS):
             with self._changing:
-                store.upsert(ids[part].astype(np.int64), vectors[part])
+                opened.store.upsert(ids[part], vectors[part])
+                newest = opened.newest
+                is_save = bool(message.head.get("urgent"))
+                opened.newest = newest.with_saved(ids[part], vectors[part]) if is_save else newest.without(ids[part])
             yield
-        return Message({"count": store.count()})
+        return Message({"count": opened.store.count()})
 
     def delete(self, message: Message) -> Steps:
         """Remove ids."""
         ids = message.arrays[0].astype(np.int64)
-        store = self._store(message)
+        opened = self._opened(message)
         for part in _parts(ids.size, _DELETES):
             with self._changing:
-                store.delete(ids[part])
+                opened.store.delete(ids[part])
+                opened.newest = opened.newest.without(ids[part])
             yield
-        return Message({"count": store.count()})
+        return Message({"count": opened.store.count()})
 
     def ids(self, message: Message) -> Steps:
         """A page of the ids."""
@@ -254,8 +263,11 @@ class Stores:
             folder.release()
         return Message({})
 
+    def _opened(self, message: Message) -> _Open:
+        return self._open[int(message.head["store"])]
+
     def _store(self, message: Message) -> Store:
-        return self._open[int(message.head["store"])].store
+        return self._opened(message).store
 
 
 def _parts(size: int, most: int) -> list[slice]:
