@@ -93,6 +93,8 @@ async def open_tools(
     protection = Protection(wanted.agents.folder, wanted.agents.memory_note)
     async with opened(vault, state, embedder=embedder) as corpus:
         settings = Lane("settings")
-        async with open_core(options, corpus, SURFACES, protection, None, settings) as core:
-            yield Tools(corpus, core, Copies(state))
-        await settings.close()
+        try:
+            async with open_core(options, corpus, SURFACES, protection, None, settings) as core:
+                yield Tools(corpus, core, Copies(state))
+        finally:
+            await settings.close()
