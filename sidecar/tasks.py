@@ -1,4 +1,4 @@
-"""Long-lived work: tasks that are started again when they fail, and lanes for blocking calls.
+"""Work that outlives a call: tasks that are started again when they fail, lanes for blocking calls, whole changes.
 
 A lane is a small named thread pool. Cancelling an `await` on a lane does not
 stop the thread, so whatever runs in one must be safe to run again.
@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from sidecar.errors import SidecarError
 
@@ -39,6 +39,42 @@ class Lane:
     async def close(self) -> None:
         """Wait for what runs, drop what has not begun. The wait itself does not block the loop."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+
+
+class Unbroken:
+    """Changes that go on to their end although whoever asked for them may leave."""
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    def whole(self, change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """`change` as one that cancelling its caller does not stop."""
+
+        async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            task = asyncio.ensure_future(change(*args, **kwargs))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                task.add_done_callback(_say_how_it_failed)
+                raise
+
+        return run
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+
+def _say_how_it_failed(change: asyncio.Future[Any]) -> None:
+    """Nobody else hears of it."""
+    failed = None if change.cancelled() else change.exception()
+    if isinstance(failed, SidecarError):
+        logger.warning("a change that nobody waited for any more was not made: %s", failed)
+    elif failed is not None:
+        logger.error("a change that nobody waited for any more failed", exc_info=failed)
 
 
 async def keep_running(

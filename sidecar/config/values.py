@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
+
+
+def _text(form: str, complaint: str) -> Callable[[str], str]:
+    """The check of a text that has to match a form as a whole."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(form, value):
+            raise ValueError(complaint)
+        return value
+
+    return check
+
+
+# no name is that long, but a token put here by mistake is, and later messages would show it
+variable = _text(r"[A-Za-z_][A-Za-z0-9_]{0,47}", "must be the name of an environment variable, not the token itself")
+host = _text(
+    r"[A-Za-z0-9][A-Za-z0-9.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+",
+    "must be the name or the address of a computer, without 'http://' and port",
+)
+header_name = _text(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "must have names of HTTP headers as its keys")
+clock = _text(r"([01][0-9]|2[0-3]):[0-5][0-9]", "must be a time of day such as '06:00'")
+provider_name = _text(
+    r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", "must have names of 1 to 40 letters, digits, '-' and '_' as its tables"
+)
 
 
 def port(value: int) -> int:
     if value != 0 and not 1024 <= value <= 65535:
         raise ValueError("must be 0 (a random port at each start) or a port from 1024 to 65535")
     return value
-
-
-def variable(name: str) -> str:
-    # no name is that long, but a token put here by mistake is, and later messages would show it
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,47}", name):
-        raise ValueError("must be the name of an environment variable, not the token itself")
-    return name
 
 
 def origin(value: str) -> str:
@@ -44,12 +62,6 @@ def embedder(name: str) -> str:
     raise ValueError(f"must be one of {', '.join([*_BUILT_IN, *(f'{hub}:MODEL' for hub in _FROM_A_HUB)])}")
 
 
-def host(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+", value):
-        raise ValueError("must be the name or the address of a computer, without 'http://' and port")
-    return value
-
-
 def server_port(value: int) -> int:
     if not 1 <= value <= 65535:
         raise ValueError("must be a port from 1 to 65535")
@@ -59,12 +71,6 @@ def server_port(value: int) -> int:
 def filled(value: str) -> str:
     if not value or not value.isprintable():
         raise ValueError("must be a name, not an empty text")
-    return value
-
-
-def header_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
-        raise ValueError("must have names of HTTP headers as its keys")
     return value
 
 
@@ -85,22 +91,10 @@ def base_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def clock(value: str) -> str:
-    if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", value):
-        raise ValueError("must be a time of day such as '06:00'")
-    return value
-
-
 def vault_path(value: str) -> str:
     parts = value.split("/")
     if not value.isprintable() or "\\" in value or any(not part.strip() or part.startswith(".") for part in parts):
         raise ValueError("must be a path inside the vault, such as 'Folder' or 'Folder/Note.md'")
-    return value
-
-
-def provider_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", value):
-        raise ValueError("must have names of 1 to 40 letters, digits, '-' and '_' as its tables")
     return value
 
 

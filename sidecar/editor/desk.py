@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from sidecar.daemon import Outside, Running
+from sidecar.daemon.running import Outside, Running
 from sidecar.editor import agents, proposals, settings
 from sidecar.editor.session import Desk, Method, Tell
 from sidecar.editor.shapes import ConnectGet, Nothing, SettingsGiven

@@ -14,26 +14,19 @@ import errno
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from sidecar.errors import TooLarge, Unreadable, VaultAway
+from sidecar.vault.contents import is_elsewhere, is_hollow, read_rested
 from sidecar.vault.door import Door, Folder, NotThere
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
 from sidecar.vault.paths import VaultPath, echo, is_note_name, is_too_deep, no_folder, no_note, printable
 from sidecar.vault.reasons import A_LINK, NOT_REGULAR, OTHER_DEVICE, reason_of
 
-_READ_TRIES: Final = 5
-_FIRST_WAIT_S: Final = 0.002  # doubled before each try: a program that saves in place gets 60 ms to finish
 _MAX_IGNORE_BYTES: Final = 1 << 20
-
-# A cloud folder's file whose content is elsewhere: reading would fetch it, or hang for ever without a network.
-_MAC_DATALESS: Final = 0x40000000  # SF_DATALESS
-_WINDOWS_RECALL: Final = 0x00400000 | 0x00040000 | 0x00001000  # recall on data access, recall on open, offline
-
 _ELSEWHERE: Final = "it is not downloaded to this computer"
 
 Kind = Literal["note", "folder", "missing", "other"]
@@ -271,43 +264,13 @@ class Jail:
         before = os.fstat(descriptor)
         if refusal := self.refusal(before):
             raise _unreadable(path, refusal)
-        if 0 < before.st_size <= max_bytes and not getattr(before, "st_blocks", 1) and _is_hollow(descriptor):
+        if before.st_size <= max_bytes and is_hollow(descriptor, before):
             raise _unreadable(path, _ELSEWHERE)
-        tries = 1
-        while True:
-            data = b"" if before.st_size > max_bytes else read_all(descriptor, before.st_size, max_bytes + 1)
-            if max(before.st_size, len(data)) > max_bytes:
-                raise TooLarge(f"'{echo(path.text)}' is larger than {max_bytes / (1 << 20):g} MiB.")
-            after = os.fstat(descriptor)
-            rested = len(data) == after.st_size and before.st_mtime_ns == after.st_mtime_ns
-            if rested or tries == _READ_TRIES:
-                # the older status: if the file was still changing, the next scan sees a difference and looks again
-                return NoteFile(data, _file_stat(before))
-            time.sleep(_FIRST_WAIT_S * 2**tries)
-            tries += 1
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            before = os.fstat(descriptor)
-
-
-def is_elsewhere(mac_flags: int, windows_attributes: int) -> bool:
-    """Whether these file flags say that the content is not on this computer."""
-    return bool(mac_flags & _MAC_DATALESS or windows_attributes & _WINDOWS_RECALL)
-
-
-def _is_hollow(descriptor: int) -> bool:
-    """Whether a file has a size and no byte of content: a place-holder, or what a crash left of a file.
-
-    That it has no blocks does not say so: small files lie in their directory entry on some file systems, and others
-    count no blocks at all.
-    """
-    if not hasattr(os, "SEEK_DATA"):
-        return False
-    try:
-        os.lseek(descriptor, 0, os.SEEK_DATA)
-    except OSError as failed:
-        return failed.errno == errno.ENXIO
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return False
+        found = read_rested(descriptor, before, max_bytes)
+        if found is None:
+            raise TooLarge(f"'{echo(path.text)}' is larger than {max_bytes / (1 << 20):g} MiB.")
+        data, status = found
+        return NoteFile(data, _file_stat(status))
 
 
 def _open_door(root: Path, takes: Callable[[str], bool]) -> Door:
@@ -318,19 +281,6 @@ def _open_door(root: Path, takes: Callable[[str], bool]) -> Door:
     from sidecar.vault.jail_posix import PosixDoor
 
     return PosixDoor(root, takes)
-
-
-def read_all(descriptor: int, size: int, most: int) -> bytes:
-    """At most `most` bytes; in one call if the file has `size`."""
-    data = os.read(descriptor, min(size + 1, most))
-    if len(data) == size:
-        return data
-    parts = [data]
-    length = len(data)
-    while length < most and (part := os.read(descriptor, min(most - length, 1 << 20))):
-        parts.append(part)
-        length += len(part)
-    return b"".join(parts)
 
 
 def _file_stat(status: os.stat_result) -> FileStat:

@@ -12,9 +12,10 @@ import stat
 from typing import Final
 
 from sidecar.errors import SidecarError
+from sidecar.vault.contents import read_all
 from sidecar.vault.displaced import Keep
 from sidecar.vault.door import Folder, NotThere
-from sidecar.vault.jail import Jail, read_all
+from sidecar.vault.jail import Jail
 from sidecar.vault.names import MAX_NEW_SEGMENTS
 from sidecar.vault.paths import VaultPath, is_hidden, printable
 from sidecar.vault.temporary import is_temporary, name_within

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sidecar.errors import Conflict, NotWritten, TooLarge
+from sidecar.vault.contents import read_all
 from sidecar.vault.door import Folder
-from sidecar.vault.jail import Jail, read_all
+from sidecar.vault.jail import Jail
 from sidecar.vault.notes import checksum_of
 from sidecar.vault.paths import VaultPath, echo
 

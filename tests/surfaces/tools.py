@@ -14,33 +14,19 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from sidecar.arguments import Shape, check, schema_of
-from sidecar.calling import AgentTools
-from sidecar.config import Config, DigestConfig
+from sidecar.config import Config, DigestConfig, NotesConfig, ServeOptions
 from sidecar.contract import Text, composite
+from sidecar.daemon.assembly import open_core
 from sidecar.errors import SidecarError
 from sidecar.index.corpus import Corpus
-from sidecar.services.agents.opening import open_agents
 from sidecar.services.copies import Copies
 from sidecar.services.core import Core
-from sidecar.services.database_rules import Ground
-from sidecar.services.databases import open_databases
-from sidecar.services.digests import Digests
-from sidecar.services.knowledge.opening import open_knowledge
-from sidecar.services.knowledge.scrub import Scrubber
-from sidecar.services.library import Library
-from sidecar.services.memory import Memory
-from sidecar.services.proposals import open_proposals
 from sidecar.services.protection import Protection
-from sidecar.services.reading import Reading
-from sidecar.services.searching import Searching
-from sidecar.services.switches import Switches
-from sidecar.services.writing import Writing
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from tests.calls import call_by
 from tests.index.vaults import opened
 
-MAX_NOTE_BYTES = 32 << 20
 CATALOGUE = composite(SURFACES)
 
 
@@ -99,43 +85,16 @@ async def open_tools(
     digest: DigestConfig | None = None,
     config: Config | None = None,
 ) -> AsyncIterator[Tools]:
-    """The tools of `vault`, writing among them; of `config` what concerns agents counts."""
+    """The tools of `vault`, writing among them, put together as the daemon does."""
+    given = config or Config()
+    notes = NotesConfig(allow_writes=True)
+    wanted = given.model_copy(update={"notes": notes, "digest": digest or given.digest})
+    options = ServeOptions(wanted, vault, state, "test")
+    protection = Protection(wanted.agents.folder, wanted.agents.memory_note)
     async with opened(vault, state, embedder=embedder) as corpus:
         settings = Lane("settings")
-        switches = Switches(True, state, settings, {})
-        copies, protection = Copies(state), Protection("Agents", "Agents/Memory.md")
-        async with (
-            Writing(corpus, copies, protection, switches, max_note_bytes=MAX_NOTE_BYTES) as writing,
-            open_knowledge(state, None, Scrubber()) as knowledge,
-        ):
-            reading = Reading(corpus, max_note_bytes=MAX_NOTE_BYTES)
-            async with (
-                open_proposals(corpus, writing, protection, state) as proposals,
-                open_databases(Ground(state, vault, Path.home()), no_folder, serve=False) as databases,
-            ):
-                library = Library(corpus, max_note_bytes=MAX_NOTE_BYTES)
-                made = open_agents(config or Config(), corpus.jail, state, {}, is_ignored=corpus.is_ignored, secrets=())
-                async with (
-                    Digests(corpus, library, proposals, digest or DigestConfig(), state) as digests,
-                    made as agents,
-                ):
-                    core = Core(
-                        reading=reading,
-                        searching=Searching(corpus),
-                        writing=writing,
-                        switches=switches,
-                        proposals=proposals,
-                        library=library,
-                        digests=digests,
-                        knowledge=knowledge,
-                        databases=databases,
-                        memory=Memory(corpus, "Agents/Memory.md", max_note_bytes=MAX_NOTE_BYTES),
-                        agents=agents,
-                    )
-                    agents.toolbox = AgentTools(CATALOGUE, core)
-                    yield Tools(corpus, core, copies)
-        await settings.close()
-
-
-def no_folder(folder: Path, place: Path, whose: str) -> Any:
-    raise AssertionError
+        try:
+            async with open_core(options, corpus, SURFACES, protection, None, settings) as core:
+                yield Tools(corpus, core, Copies(state))
+        finally:
+            await settings.close()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from sidecar.errors import BadPath, NotFound, SidecarError, TooLarge, Unreadable
+from sidecar.vault.contents import is_elsewhere
 from sidecar.vault.ignore import IgnoreRules
-from sidecar.vault.jail import FileStat, Found, Jail, Trouble, is_elsewhere
+from sidecar.vault.jail import FileStat, Found, Jail, Trouble
 from sidecar.vault.paths import VaultPath
 from sidecar.vault.respelled import differs_in_case
 from tests.vault.conftest import CANARY, EVERYTHING, Ground, read, shows, walked
