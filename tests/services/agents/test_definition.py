@@ -104,7 +104,27 @@ def test_mistakes_are_problems(text: str, problem: str) -> None:
 
 
 _PIECES = (
-    *("---\n", "---", "\n", "\r\n", "\r", ": ", ":", "- ", "'", '"', "[", "]", "{", "}", "&a ", "*a", "!x ", "|\n", ">\n"),
+    *(
+        "---\n",
+        "---",
+        "\n",
+        "\r\n",
+        "\r",
+        ": ",
+        ":",
+        "- ",
+        "'",
+        '"',
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "!x ",
+        "|\n",
+        ">\n",
+    ),
     *("#", "\t", "\0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\ufeff", "\U0001f52d", "1", "-1.5", "true", "~"),
     *("name", "tools", "emoji", "model", "max_turns", "temperature", "description", "Read", "x"),
 )
