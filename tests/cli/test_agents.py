@@ -61,7 +61,7 @@ def test_remote_without_a_daemon_counts_from_the_next_start_on(run: Run, place: 
 @pytest.mark.parametrize(
     ("text", "name", "sentence"),
     [
-        ("x", "Nobody", "There is no agent 'Nobody'. list_agents names them."),
+        ("x", "Nobody", "There is no agent 'Nobody'. 'vault-sidecar agents list' names them."),
         ("", "Scout", "'Scout' can't run: no persona."),
     ],
 )
@@ -70,6 +70,19 @@ def test_remote_refuses_what_cannot_be_run(run: Run, place: Place, text: str, na
     said = run("agents", "remote", name, "on")
     assert (said.code, said.err) == (1, f"vault-sidecar: {sentence}\n")
     assert Gates(place.state).read() == {}
+
+
+def test_off_holds_where_another_file_took_the_name_or_the_file_is_away(run: Run, place: Place) -> None:
+    file = write_agent(place.vault)
+    for meanwhile in (lambda: write_agent(place.vault, "A.md"), file.unlink):
+        write_agent(place.vault)
+        (place.vault / "Agents" / "A.md").unlink(missing_ok=True)
+        run("agents", "remote", "Scout", "on")
+        meanwhile()
+        said = run("agents", "remote", "Scout", "off")
+        assert (said.code, said.err) == (0, "Scout: clients can't run it\n")
+        assert Gates(place.state).read() == {}
+    assert "There is no agent" in run("agents", "remote", "Scout", "off").err
 
 
 def test_remote_asks_the_daemon(run: Run, place: Place, daemon: Honest) -> None:

@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-import time
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar.bridge.times import now
 from sidecar.errors import Busy, NotFound, NotRunnable, RunFailed, SidecarError
-from sidecar.services.agents.definition import MOST_TURNS, Definition, flat
-from sidecar.services.agents.engagement import Ended, Engagement, Report, Tally
+from sidecar.services.agents.definition import MOST_TURNS, Definition
+from sidecar.services.agents.engagement import Ended, Engagement, Report
 from sidecar.services.agents.listing import Listed, Listing
 from sidecar.services.agents.provider import Providers, Target, Unusable, Usual
-from sidecar.services.agents.records import Outcome, Record, Records, Way, keep
-from sidecar.services.agents.secrets import scrub
+from sidecar.services.agents.records import Outcome, Record, Records, keep
+from sidecar.services.agents.run import Requester, Run, draft
 from sidecar.services.agents.toolbox import Toolbox
 from sidecar.services.agents.turns import Pace
+from sidecar.services.lengths import cut
 from sidecar.tasks import Lane
-from sidecar.ulids import new_ulid
 from sidecar.vault.paths import echo
 
 if TYPE_CHECKING:
@@ -34,41 +32,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_RUNNING: Final = 2
-_TASK_CHARS: Final = 200
-_NAME_CHARS: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """Who asks for a run, and how."""
-
-    caller: str
-    way: Way
-    client: str | None = None
-    """What the client calls itself."""
+MOST_ANSWER_CHARS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a run, and the id of its record."""
+    """What came of a run, cut where it is longer than anybody is given, and the id of its record."""
 
     run_id: str
     text: str
-
-
-@dataclass(slots=True)
-class _Run:
-    record: Record
-    started: float = field(default_factory=time.monotonic)
-    tally: Tally = field(default_factory=Tally)
-    limit: asyncio.Timeout | None = None
-    is_cancelled: bool = False
-
-    def cancel(self) -> None:
-        """End it in its own task, as if its time were over."""
-        self.is_cancelled = True
-        if self.limit is not None and not self.limit.expired():
-            self.limit.reschedule(asyncio.get_running_loop().time())
 
 
 class Agents:
@@ -100,7 +72,7 @@ class Agents:
         self._looking = Lane("agents")
         self._keeping = Lane("runs")
         self._asking = Lane("providers", 2)  # a keyring, or the import of a library, may take seconds
-        self._running: dict[str, _Run] = {}
+        self._running: dict[str, Run] = {}
         self._unfinished: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Agents:
@@ -166,11 +138,12 @@ class Agents:
         Raises:
             NotFound: none or several such runs are under way.
         """
-        found = [run_id for run_id in self._running if ending and run_id.endswith(ending.upper())]
+        under_way = [run for run in self._running.values() if not run.is_over]
+        found = [run for run in under_way if ending and run.record.id.endswith(ending.upper())]
         if len(found) != 1:
             raise NotFound(f"There is no run '{echo(ending)}' under way. 'vault-sidecar agents runs' shows them.")
-        self._running[found[0]].cancel()
-        return found[0]
+        found[0].cancel()
+        return found[0].record.id
 
     async def run(self, name: str, task: str, max_turns: int | None, requester: Requester, report: Report) -> Answer:
         """The answer of a fresh run, in which `task` is all the agent is told.
@@ -181,14 +154,14 @@ class Agents:
             Busy: two agents are running.
             RunFailed: it ended without an answer.
         """
-        run = _Run(self._draft(name, task, requester))
+        run = Run(draft(name, task, requester, self._known_secrets()))
         outcome: Outcome = "failed"
         reason: str | None = "a mistake in vault-sidecar; its log holds the details"
         try:
             answer = await self._answer(run, name, task, max_turns, report)
             run.record = replace(run.record, chars=len(answer))
             outcome, reason = "done", None
-            return Answer(run.record.id, answer)
+            return Answer(run.record.id, cut(answer, MOST_ANSWER_CHARS))
         except Ended as ended:
             sentence = f"'{run.record.agent}' {ended}"
             outcome, reason = ended.outcome, sentence
@@ -204,10 +177,13 @@ class Agents:
 
     async def refused(self, name: object, task: object, requester: Requester, reason: str) -> None:
         """Record a call whose arguments were wrong."""
-        draft = self._draft(name if isinstance(name, str) else "", task if isinstance(task, str) else "", requester)
-        await self._finish(_Run(replace(draft, agent=draft.agent or None, task=draft.task or None)), "refused", reason)
+        texts = [text if isinstance(text, str) else "" for text in (name, task)]
+        record = draft(*texts, requester, self._known_secrets())
+        await self._finish(
+            Run(replace(record, agent=record.agent or None, task=record.task or None)), "refused", reason
+        )
 
-    async def _answer(self, run: _Run, name: str, task: str, max_turns: int | None, report: Report) -> str:
+    async def _answer(self, run: Run, name: str, task: str, max_turns: int | None, report: Report) -> str:
         """The checks in their order, then the run in one of the two slots."""
         agent, target = await self._checked(run, name)
         # nothing waits between this look and the entry
@@ -220,7 +196,7 @@ class Agents:
         finally:
             del self._running[run.record.id]
 
-    async def _checked(self, run: _Run, name: str) -> tuple[Definition, Target]:
+    async def _checked(self, run: Run, name: str) -> tuple[Definition, Target]:
         found = await self._looking.run(self._listing.find, name)
         agent = found.agent
         run.record = replace(run.record, agent=agent.name)
@@ -238,10 +214,11 @@ class Agents:
         return agent, target
 
     async def _in_slot(
-        self, run: _Run, agent: Definition, target: Target, task: str, max_turns: int, report: Report
+        self, run: Run, agent: Definition, target: Target, task: str, max_turns: int, report: Report
     ) -> str:
         assert self.toolbox is not None
         run.record = replace(run.record, provider=target.provider, model=target.model)
+        run.scrub(self._known_secrets())  # the key is known only now
         conversation: Conversation | None = None
         try:
             async with asyncio.timeout(self._pace.run_s) as run.limit:
@@ -256,43 +233,21 @@ class Agents:
                 raise
             raise Ended("timeout", f"did not finish in {self._pace.run_s / 60:g} minutes.") from None
         finally:
+            run.is_over = True
             if conversation is not None:
                 await self._whole(conversation.close())
-
-    def _draft(self, name: str, task: str, requester: Requester) -> Record:
-        secrets = self._known_secrets()
-        return Record(
-            id=new_ulid(),
-            agent=flat(scrub(name, secrets))[:_NAME_CHARS],
-            task=flat(scrub(task, secrets))[:_TASK_CHARS],
-            client=requester.client,
-            caller=requester.caller,
-            way=requester.way,
-            outcome="running",
-            started_at=now(),
-        )
 
     def _known_secrets(self) -> list[str]:
         return [*self._secrets, *self._providers.secrets()]
 
-    async def _finish(self, run: _Run, outcome: Outcome, reason: str | None) -> None:
+    async def _finish(self, run: Run, outcome: Outcome, reason: str | None) -> None:
         """Record the end, and tell it where something had begun."""
-        has_begun, tally = run.limit is not None, run.tally
-        kept = scrub(reason, self._known_secrets()) if reason is not None else None
-        record = replace(run.record, outcome=outcome, reason=kept, ended_at=now())
-        if has_begun:
-            record = replace(
-                record,
-                duration_ms=round((time.monotonic() - run.started) * 1000),
-                turns=tally.turns,
-                tools=dict(tally.tools),
-                usage=dict(tally.usage) or None,
-            )
+        record = run.ended(outcome, reason, self._known_secrets())
 
         async def tell() -> None:
             await self._keeping.run(keep, self._records, record)
-            if has_begun:
-                logger.info("a run of an agent has ended: %s, %d turns", outcome, tally.turns)
+            if run.has_begun:
+                logger.info("a run of an agent has ended: %s, %d turns", outcome, run.tally.turns)
                 if self.on_finished is not None:
                     self.on_finished(record.facts())
 

@@ -68,6 +68,8 @@ class Conversation:
         self._target = target
         self._wire = _Wire(target)
         self._model = _openai(target, self._wire) if target.kind == "openai" else _anthropic(target, self._wire)
+        # each library has a variable by which it would log whole requests
+        logging.getLogger(target.kind).setLevel(logging.WARNING)
         self._settings = ModelSettings()
         if agent.temperature is not None:
             self._settings["temperature"] = agent.temperature
@@ -187,7 +189,11 @@ class _Wire:
             del request.headers[name]
         request.headers["User-Agent"] = f"vault-sidecar/{__version__}"
         request.headers["Accept-Encoding"] = "identity"
-        if self._target.key is not None:
+        if self._target.key is None:
+            return
+        if self._target.kind == "anthropic":  # behind "Bearer" it takes tokens of another kind alone
+            request.headers["X-Api-Key"] = self._target.key.value
+        else:
             request.headers["Authorization"] = f"Bearer {self._target.key.value}"
 
     async def _after(self, response: Response) -> None:

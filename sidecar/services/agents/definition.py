@@ -23,6 +23,7 @@ MOST_PERSONA_BYTES: Final = 64 * 1024
 _MOST_NAME: Final = 64
 _MOST_WORD: Final = 200
 _INHERIT: Final = "inherit"
+_FENCE: Final = re.compile(r"---[ \t]*+(?:\r?\n|\Z)")
 _KEY_LINE: Final = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?", re.ASCII)
 # what can't begin a text without quotes
 _MARKED: Final = frozenset("[]{}\"'&*!|>%@`#")
@@ -62,11 +63,14 @@ def parse(path: VaultPath, data: bytes) -> Definition:
     """Read a file's bytes. Never fails: what is wrong stands in `problem`."""
     text, _ = decode(data)
     block, body_start = frontmatter.split(text)
+    if block is None and _FENCE.match(text):  # its limits would be taken for words of the persona
+        return broken(path, "the frontmatter has no end", data)
     properties = frontmatter.read(block) if block is not None else Frontmatter()
     if block is not None and properties.warnings and not properties.values:
+        problem = properties.warnings[0]
         properties = frontmatter.read(_tolerated(block) or block)
         if not properties.values:
-            return broken(path, properties.warnings[0], data)
+            return broken(path, next(iter(properties.warnings), problem), data)
     return _Reader(path, properties).read(text[body_start:].replace("\0", "").strip(), data)
 
 
@@ -74,9 +78,11 @@ def _tolerated(block: str) -> str | None:
     """The block with quotes around plain texts that YAML stumbles over, such as `description: Use: when asked`.
 
     Such files are common, since the program they were written for reads line by
-    line. None where a line is not `key: text`.
+    line. None where a line is not `key: text`, or where there are too many to look at one by one.
     """
     lines: list[str] = []
+    if len(block) > frontmatter.MAX_BYTES:
+        return None
     for line in block.splitlines():
         found = _KEY_LINE.fullmatch(line.rstrip())
         if found is None and line.strip():

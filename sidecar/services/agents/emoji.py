@@ -20,7 +20,8 @@ def is_one_grapheme(text: str) -> bool:
         return True
     before = text[0]
     for point in text[1:]:
-        if not (_is_extension(point) or point == _JOINER or before == _JOINER):
+        is_joined = before == _JOINER and unicodedata.category(point)[0] == "S"  # no letter, blank or line end is
+        if not (_is_extension(point) or point == _JOINER or is_joined):
             return False
         before = point
     return before != _JOINER

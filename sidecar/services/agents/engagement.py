@@ -16,13 +16,13 @@ from sidecar.services.agents.definition import Definition
 from sidecar.services.agents.records import Outcome
 from sidecar.services.agents.toolbox import ToolAnswer, Toolbox, ToolCall, ToolSpec
 from sidecar.services.agents.turns import Pace, Trouble, Turn, patiently
+from sidecar.services.lengths import cut
 
 if TYPE_CHECKING:
     from sidecar.services.agents.conversation import Conversation
 
 MOST_CALLS: Final = 10  # in one turn
 MOST_RESULT_CHARS: Final = 50_000
-_CUT: Final = "\n[Cut at 50,000 characters.]"
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells who waits how far the run is: turns begun, of how many, and a line for people."""
@@ -108,6 +108,4 @@ class Engagement:
         if call.arguments is None:
             return ToolAnswer("The arguments must be a JSON object.", True)
         answer = await self._toolbox.call(call.name, call.arguments, self._agent.name)
-        if len(answer.text) <= MOST_RESULT_CHARS:
-            return answer
-        return ToolAnswer(answer.text[: MOST_RESULT_CHARS - len(_CUT)] + _CUT, answer.failed)
+        return ToolAnswer(cut(answer.text, MOST_RESULT_CHARS), answer.failed)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from sidecar.bridge import private_files
 from sidecar.errors import SidecarError
-from sidecar.services.agents.definition import Definition
+from sidecar.services.agents.definition import Definition, same_name
 
 logger = logging.getLogger(__name__)
 
@@ -47,23 +47,38 @@ class Gates:
                 logger.warning("%s belongs to another vault; no agent in it may be run by clients", FILE_NAME)
                 return {}
             gates = [Gate(**cast("dict[str, Any]", each)) for each in raw["gates"]]
+            return {gate.path: gate for gate in gates}
         except SidecarError as bad:
             logger.warning("%s; no agent may be run by clients", bad)
             return {}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             logger.warning("%s is damaged; no agent may be run by clients", FILE_NAME)
             return {}
-        return {gate.path: gate for gate in gates}
 
-    def set(self, agent: Definition, on: bool) -> None:
-        """Let clients run an agent as it is now, or no longer.
+    def allow(self, agent: Definition) -> None:
+        """Let clients run an agent as it is now.
 
         Raises:
             Unreadable: the disk refused.
         """
-        gates = {path: gate for path, gate in self.read().items() if path != agent.path}
-        if on:
-            gates[agent.path] = Gate(agent.path, agent.name, agent.checksum)
+        self._write({**self.read(), agent.path: Gate(agent.path, agent.name, agent.checksum)})
+
+    def forbid(self, name: str) -> bool:
+        """Let clients run no agent of this name, in whatever case, any more; whether they could run one.
+
+        Also those whose files are away, or have another's name beside them: they come back with their gates.
+
+        Raises:
+            Unreadable: the disk refused.
+        """
+        gates = self.read()
+        kept = {path: gate for path, gate in gates.items() if same_name(gate.name) != same_name(name)}
+        if len(kept) == len(gates):
+            return False
+        self._write(kept)
+        return True
+
+    def _write(self, gates: Mapping[str, Gate]) -> None:
         content = {"vault": self._vault, "gates": [asdict(gate) for gate in gates.values()]}
         private_files.write(self._file, json.dumps(content, indent=1).encode() + b"\n")
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.errors import NotRunnable
+from sidecar.errors import NotFound, NotRunnable
 from sidecar.services.agents.definition import Definition
 from sidecar.services.agents.gates import Gate, Gates, gate_of
 from sidecar.services.agents.provider import Providers
 from sidecar.services.agents.roster import Roster
+from sidecar.vault.paths import echo
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,16 @@ class Listing:
             NotRunnable: it has a mistake and is not switched on.
             Unreadable: the disk refused.
         """
-        agent = self._roster.find(name)
+        if not on and self._gates.forbid(name):
+            return
+        try:
+            agent = self._roster.find(name)
+        except NotFound as error:  # a client would be told of a tool
+            raise NotFound(f"There is no agent '{echo(name)}'. 'vault-sidecar agents list' names them.") from error
         if on and agent.problem is not None:
             raise NotRunnable(f"'{agent.name}' can't run: {agent.problem}.")
-        self._gates.set(agent, on)
+        if on:
+            self._gates.allow(agent)
 
     def facts(self) -> dict[str, Any]:
         """All of it, JSON as it is.

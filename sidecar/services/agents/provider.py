@@ -77,6 +77,8 @@ class Providers:
             if table.key_env and (value := environment.get(table.key_env, "").strip())
         }
         self._given: dict[str, Secret] = {}
+        self._from_keyring: dict[str, Secret] = {}
+        """What was found there last, only to be cut out of texts."""
 
     def give_key(self, provider: str, key: str | None) -> None:
         """Use this key of the editor's until the daemon ends, before any other; None: no longer.
@@ -93,8 +95,9 @@ class Providers:
             self._given[provider] = Secret(check_key(key))
 
     def secrets(self) -> list[str]:
-        """The keys that are known without asking the keyring."""
-        return [key.value for key in (*self._given.values(), *self._from_environment.values())]
+        """The keys that are known by now; one in the keyring is from the first time on that it was looked for."""
+        known = (self._given, self._from_environment, self._from_keyring)
+        return [key.value for keys in known for key in keys.values()]
 
     def usual(self) -> Usual | None:
         """The provider of agents that name none; None if none is set. Blocks, as `target_for`."""
@@ -136,7 +139,9 @@ class Providers:
             raise Unusable("no model is set; name one in its file, or as [agents] model")
         key = self._key(name, table)
         _refuse_missing(name, table, key)
-        return Target(name, table.kind, _address(table), model, key, self._settings.use_proxy)
+        # what goes to this computer may go unencrypted, so not by way of another one
+        use_proxy = self._settings.use_proxy and not _is_here(table)
+        return Target(name, table.kind, _address(table), model, key, use_proxy)
 
     @property
     def _only(self) -> str | None:
@@ -145,15 +150,17 @@ class Providers:
     def _key(self, name: str, table: ProviderConfig) -> Secret | None:
         known = self._given.get(name) or self._from_environment.get(name)
         if known is not None or table.key_env:
-            return known
+            return known and Secret(_checked(known.value, f"the variable {table.key_env} holds"))
         try:
             found = self._keyring.find(name)
-            return Secret(check_key(found)) if found is not None else None
-        except BadArguments:
-            raise Unusable(f"what the keyring holds for the provider '{name}' is no key") from None
         except SidecarError as bad:
             logger.warning("%s", bad)
             return None
+        if found is None:
+            return None
+        key = Secret(_checked(found, f"the keyring holds for the provider '{name}'"))
+        self._from_keyring[name] = key
+        return key
 
     def _there_are(self) -> str:
         return f"there are {', '.join(self._tables)}" if self._tables else "there are none"
@@ -163,7 +170,18 @@ def _address(table: ProviderConfig) -> str:
     return table.base_url or _BASE_URLS[table.kind]
 
 
+def _is_here(table: ProviderConfig) -> bool:
+    return is_here(urlsplit(_address(table)).hostname or "")
+
+
+def _checked(key: str, where: str) -> str:
+    try:
+        return check_key(key)
+    except BadArguments:
+        raise Unusable(f"what {where} is no key") from None
+
+
 def _refuse_missing(name: str, table: ProviderConfig, key: Secret | None) -> None:
     """A service on this computer may want no key; one elsewhere would only refuse, and Anthropic's always does."""
-    if key is None and not (table.kind == "openai" and is_here(urlsplit(_address(table)).hostname or "")):
+    if key is None and not (table.kind == "openai" and _is_here(table)):
         raise Unusable(f"there is no key for the provider '{name}'")

@@ -9,14 +9,13 @@ from sidecar.contract import Call, Text
 from sidecar.services.agents.agents import Requester
 from sidecar.services.agents.listing import Listed
 from sidecar.services.core import Core
+from sidecar.services.lengths import cut
 from sidecar.services.memory import MOST_FACTS
 from sidecar.surfaces.notes.shapes import Nothing, RunAgent
+from sidecar.surfaces.notes.tools import MOST_CHARS
 from sidecar.vault.paths import printable
 
-MOST_ANSWER_CHARS = 100_000
 MOST_DESCRIPTION_CHARS = 140
-
-_CUT = "\n[Result cut at 100,000 characters.]"
 
 
 async def get_memory(core: Core, args: Nothing, call: Call) -> Text:
@@ -28,7 +27,7 @@ async def get_memory(core: Core, args: Nothing, call: Call) -> Text:
     if total > MOST_FACTS:
         first = f"{MOST_FACTS} of {total:,} memory facts."
     lines = (f"- [{fact.category}] {fact.text}" if fact.category else f"- {fact.text}" for fact in facts)
-    return Text(_cut("\n".join([first, *lines])))
+    return Text(cut("\n".join([first, *lines]), MOST_CHARS))
 
 
 async def list_agents(core: Core, args: Nothing, call: Call) -> Text:
@@ -37,7 +36,7 @@ async def list_agents(core: Core, args: Nothing, call: Call) -> Text:
     if not agents:
         return Text(f"No agents. An agent is a note in the folder '{printable(core.agents.folder)}'.")
     first = "1 agent." if len(agents) == 1 else f"{len(agents):,} agents."
-    return Text(_cut("\n".join([first, *map(_line, agents)])))
+    return Text(cut("\n".join([first, *map(_line, agents)]), MOST_CHARS))
 
 
 def _line(listed: Listed) -> str:
@@ -55,7 +54,7 @@ def _line(listed: Listed) -> str:
 async def run_agent(core: Core, args: RunAgent, call: Call) -> Text:
     """The final answer of one agent."""
     answer = await core.agents.run(args.name, args.task, args.max_turns or None, _requester(call), call.report)
-    return Text(_cut(answer.text))
+    return Text(answer.text)
 
 
 async def record_refused(core: Core, given: Mapping[str, Any], call: Call, reason: str) -> None:
@@ -66,7 +65,3 @@ async def record_refused(core: Core, given: Mapping[str, Any], call: Call, reaso
 def _requester(call: Call) -> Requester:
     # only the relay of stdio clients comes in with the local key
     return Requester(call.caller.agent_id, "stdio" if call.caller.local else "mcp", call.client)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_ANSWER_CHARS else text[: MOST_ANSWER_CHARS - len(_CUT)] + _CUT

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.services.agents.definition import Definition, parse
 from sidecar.services.agents.emoji import is_one_grapheme
@@ -84,6 +86,10 @@ def test_tools_as_a_list_or_as_text(written: str, tools: set[str]) -> None:
         ("---\ntools: [a, b\nname: x: y\n---\nx", "the frontmatter is not read: line 3: no valid YAML"),
         ("---\nname: &a A\n---\nx", "the frontmatter is not read: line 2: anchors are not read"),
         ("---\n- a\n---\nx", "the frontmatter is not read: it is not a list of properties"),
+        ("---\n\x0c\n---\nx", "the frontmatter is not read: no valid YAML"),
+        ("---\nname: A\ntools: Read\n\nx", "the frontmatter has no end"),
+        ("---\r\nname: A\r\n--- \r\r\nx", "the frontmatter has no end"),
+        ("---", "the frontmatter has no end"),
         (f"---\nname: {'a' * 65}\n---\nx", "name must be one line of 1 to 64 characters"),
         ('---\nname: "a\\nb"\n---\nx', "name must be one line of 1 to 64 characters"),
         ("---\nname: [a]\n---\nx", "name must be one line of 1 to 64 characters"),
@@ -95,6 +101,41 @@ def test_tools_as_a_list_or_as_text(written: str, tools: set[str]) -> None:
 )
 def test_mistakes_are_problems(text: str, problem: str) -> None:
     assert read(text).problem == problem
+
+
+_PIECES = (
+    *(
+        "---\n",
+        "---",
+        "\n",
+        "\r\n",
+        "\r",
+        ": ",
+        ":",
+        "- ",
+        "'",
+        '"',
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "!x ",
+        "|\n",
+        ">\n",
+    ),
+    *("#", "\t", "\0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\ufeff", "\U0001f52d", "1", "-1.5", "true", "~"),
+    *("name", "tools", "emoji", "model", "max_turns", "temperature", "description", "Read", "x"),
+)
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=30), st.booleans())
+def test_f04_whatever_a_file_holds_it_is_an_agent_or_one_with_a_problem(pieces: list[str], opened: bool) -> None:
+    agent = read(("---\n" if opened else "") + "".join(pieces))
+    assert agent.problem or agent.persona
+    shown = [agent.name, agent.description, agent.emoji or "", agent.model or "", *agent.hints, agent.problem or ""]
+    assert all(len(text.splitlines()) <= 1 for text in shown)
 
 
 def test_a_persona_of_64_kib_is_short_enough() -> None:
@@ -133,16 +174,24 @@ def test_a_hostile_description_stays_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "emoji", ["🔭", "✏️", "👩‍👩‍👧", "🇩🇪", "👍🏽", "1️⃣", "🏴\U000e0067\U000e0062\U000e007f", "é", "A"]
+    "emoji", ["🔭", "✏️", "👩‍👩‍👧", "🏳️‍⚧️", "🙂‍↔️", "🇩🇪", "👍🏽", "1️⃣", "🏴\U000e0067\U000e0062\U000e007f", "é", "A"]
 )
 def test_one_character(emoji: str) -> None:
     assert is_one_grapheme(emoji)
     assert read(f"---\nemoji: {emoji}\n---\nx").emoji == emoji
 
 
-@pytest.mark.parametrize("emoji", ["🔭🔭", "ab", "👩‍", "🇩🇪🇩🇪", "\u200d", "\u0301", "a\u0301" * 9])
+@pytest.mark.parametrize(
+    "emoji",
+    [
+        *("🔭🔭", "ab", "👩‍", "🇩🇪🇩🇪", "\u200d", "\u0301", "a\u0301" * 9),
+        *("👩\u200d\n\u200dx", "👩\u200d\x1b\u200d[", "👩\u200d\u2028\u200dx", "👩\u200d\u202e\u200dx", "👩\u200d x"),
+    ],
+    ids=ascii,
+)
 def test_more_or_less_than_one_character(emoji: str) -> None:
     assert not is_one_grapheme(emoji)
-    agent = read(f'---\nemoji: "{emoji}"\n---\nx')
+    escaped = "".join(f"\\U{ord(point):08x}" for point in emoji)
+    agent = read(f'---\nemoji: "{escaped}"\n---\nx')
     assert (agent.emoji, agent.problem) == (None, None)
     assert agent.hints == ("emoji must be one character",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from sidecar.config import AgentsConfig
 from sidecar.errors import Busy, NotFound, NotRunnable, RunFailed
+from sidecar.services.agents import provider as agents_provider
 from sidecar.services.agents.agents import Requester
 from sidecar.services.agents.turns import Pace
 from tests.agents import CLIENT, PERSONA, SCOUT, Rig, aside, rig, write_agent
@@ -111,10 +113,28 @@ async def test_nothing_of_the_environment_or_of_this_computer_is_sent(
             await r.run()
     [asked] = played.asked
     assert "lure" not in str(asked.headers)
-    assert asked.headers["authorization"] == "Bearer k-123456"
-    version = {"anthropic-version"} if kind == "anthropic" else set[str]()
     known = {"host", "connection", "accept", "accept-encoding", "user-agent", "content-type", "content-length"}
-    assert set(asked.headers) == known | version | {"authorization"}
+    if kind == "anthropic":
+        # its real service takes keys in this header alone; behind "Bearer" it answers 401 (Invalid bearer token)
+        assert asked.headers["x-api-key"] == "k-123456"
+        assert set(asked.headers) == known | {"anthropic-version", "x-api-key"}
+    else:
+        assert asked.headers["authorization"] == "Bearer k-123456"
+        assert set(asked.headers) == known | {"authorization"}
+
+
+@BOTH
+async def test_the_providers_libraries_log_no_request(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OPENAI_LOG and ANTHROPIC_LOG, set for other programs, would have them do so."""
+    caplog.set_level(logging.DEBUG, kind)
+    with provider(Use([("read_note", {"path": "A.md"})]), Say("done")) as played:
+        async with rig(tmp_path, played, kind=kind, key="k-123456") as r:
+            r.shelf.text = "words of a note"
+            await r.run(task="private task")
+    assert "words of a note" not in caplog.text
+    assert "private task" not in caplog.text
 
 
 async def test_a_service_on_this_computer_needs_no_key_and_gets_none(tmp_path: Path) -> None:
@@ -125,17 +145,39 @@ async def test_a_service_on_this_computer_needs_no_key_and_gets_none(tmp_path: P
 
 
 async def test_the_proxy_counts_where_the_settings_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with provider(Say("by way of the proxy")) as played:
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.setenv(name, "")
-        for name in ("HTTP_PROXY", "http_proxy"):
-            monkeypatch.setenv(name, played.anthropic_url)
-        # nothing listens there, so only a proxy can have answered
-        table: dict[str, Any] = {"base_url": "http://localhost:9/v1"}
-        async with rig(tmp_path, None, settings=AgentsConfig(use_proxy=True), **table) as r:
-            assert await r.run() == "by way of the proxy"
-        async with rig(tmp_path / "without", None, **table) as r:
+    lines: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as proxy:
+        proxies_by_environment(monkeypatch, f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+        table: dict[str, Any] = {"base_url": "https://provider.invalid/v1"}
+        asks_proxy = AgentsConfig(use_proxy=True)
+        async with rig(tmp_path, None, key="k-123456", settings=asks_proxy, pace=Pace(delays_s=()), **table) as r:
+            assert "failed: the connection to the provider broke" in await r.refusal()
+            assert lines == [b"CONNECT provider.invalid:443 HTTP/1.1\r\n"]
+        async with rig(tmp_path / "without", None, key="k-123456", pace=Pace(delays_s=()), **table) as r:
             assert await r.refusal() == "'Scout' failed: the provider can't be reached."
+    assert len(lines) == 1
+
+
+def proxies_by_environment(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        for spelled in (name, name.lower()):
+            monkeypatch.setenv(spelled, "" if name == "NO_PROXY" else url)
+
+
+async def test_what_goes_to_this_computer_goes_by_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not encrypted."""
+    with provider(Say("by the proxy")) as proxy, provider(Say("straight")) as played:
+        proxies_by_environment(monkeypatch, proxy.anthropic_url)
+        async with rig(tmp_path, played, settings=AgentsConfig(use_proxy=True)) as r:
+            assert await r.run() == "straight"
+            monkeypatch.setattr(agents_provider, "is_here", lambda host: False)  # the control
+            r.agents.give_key("scripted", "k-123456")
+            assert await r.run() == "by the proxy"
 
 
 # the checks and their order
@@ -289,7 +331,17 @@ async def test_a_long_result_is_cut(tmp_path: Path) -> None:
             await r.run()
     [(text, failed)] = played.asked[1].results
     assert (len(text), failed) == (50_000, False)
-    assert text.endswith("ä\n[Cut at 50,000 characters.]")
+    assert text.endswith("ä\n[Result cut at 50,000 characters.]")
+
+
+async def test_a_long_answer_is_cut_whoever_asked(tmp_path: Path) -> None:
+    with provider(Say("ä" * 100_000), Say("ä" * 100_001)) as played:
+        async with rig(tmp_path, played) as r:
+            assert await r.run() == "ä" * 100_000
+            text = await r.run()
+            assert [record.chars for record in r.records()] == [100_001, 100_000]
+    assert len(text) == 100_000
+    assert text.endswith("ä\n[Result cut at 100,000 characters.]")
 
 
 # how it ends
@@ -367,6 +419,30 @@ async def test_a_run_can_be_cancelled_by_its_id_or_an_ending_of_it(tmp_path: Pat
             assert (record.outcome, record.reason) == ("cancelled", "'Scout' was cancelled.")
             with pytest.raises(NotFound):
                 r.agents.cancel(record.id)
+
+
+async def test_a_run_that_is_over_and_tidies_up_cannot_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sidecar.services.agents.conversation import Conversation
+
+    closing, close = asyncio.Event(), asyncio.Event()
+    original = Conversation.close
+
+    async def slow(self: Conversation) -> None:
+        closing.set()
+        await close.wait()
+        await original(self)
+
+    monkeypatch.setattr(Conversation, "close", slow)
+    with provider() as played:
+        async with rig(tmp_path, played) as r:
+            running = r.begin()
+            await closing.wait()
+            with pytest.raises(NotFound):
+                r.agents.cancel(r.records()[0].id)
+            close.set()
+            assert await running == "done"
 
 
 async def test_who_leaves_ends_the_run_and_it_is_recorded(tmp_path: Path) -> None:
@@ -578,14 +654,35 @@ async def test_d26_secrets_in_a_task_are_not_kept(tmp_path: Path) -> None:
     assert "use *** or *** or ***, Authorization: ***" in kept
 
 
-async def test_d26_control_without_scrubbing_the_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sidecar.services.agents import agents
+async def test_d26_a_key_in_the_keyring_is_not_kept_either(tmp_path: Path) -> None:
+    key = "plain-words-0123456789"
+    with provider(Say("done")) as played:
+        async with rig(tmp_path, played, key=key) as r:
+            await r.run(task=f"use {key}")
+            await r.run(task="x" * 188 + key)
+            kept = (r.state / "runs.jsonl").read_text() + str(r.finished)
+    assert key[:12] not in kept
+    assert "use ***" in kept
 
-    monkeypatch.setattr(agents, "scrub", lambda text, secrets: text)
+
+async def test_d26_control_without_scrubbing_the_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sidecar.services.agents import run
+
+    monkeypatch.setattr(run, "scrub", lambda text, secrets: text)
     with provider() as played:
         async with rig(tmp_path, played, environment={"KEY": "k-private-012345"}, key_env="KEY") as r:
             await r.run(task="use k-private-012345")
             assert "k-private-012345" in (r.state / "runs.jsonl").read_text()
+
+
+async def test_a_call_that_is_all_mistakes_takes_no_more_room_than_others(tmp_path: Path) -> None:
+    """Else a few of them would make the file too large to be read, and hide every run from its owner."""
+    wrong = "".join(f"x{number}: is not an argument of run_agent.\n" for number in range(100_000))
+    async with rig(tmp_path, None) as r:
+        await r.agents.refused("n" * (1 << 20), "t " * (1 << 20), CLIENT, wrong)
+        [record] = r.records()
+        assert (r.state / "runs.jsonl").stat().st_size < 4000
+    assert (record.agent, record.task, record.reason) == ("n" * 64, "t " * 100, wrong[:1000])
 
 
 async def test_records_that_cannot_be_written_fail_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -625,6 +722,14 @@ async def test_the_editors_key_goes_before_the_variables_and_that_before_the_key
             assert "from-" not in repr(aside(r.agents._providers.target_for, found.agent))
     sent = [asked.headers["authorization"].removeprefix("Bearer from-") for asked in played.asked]
     assert sent == ["keyring", "editor", "keyring", "variable", "editor"]
+
+
+@pytest.mark.parametrize("wrong", ["schlüssel", "two words", "k-1\nX-Header: 1"])
+async def test_a_variable_that_holds_no_key_is_named_and_not_shown(tmp_path: Path, wrong: str) -> None:
+    with provider() as played:
+        async with rig(tmp_path, played, environment={"KEY": wrong}, key_env="KEY") as r:
+            assert await r.refusal() == "'Scout' can't run: what the variable KEY holds is no key."
+    assert played.asked == []
 
 
 async def test_a_variable_that_is_named_and_empty_is_no_key(tmp_path: Path) -> None:
