@@ -91,6 +91,14 @@ def in_code(cell: str) -> str:
     return found[1]
 
 
+# sections
+
+
+def test_no_section_stands_there_twice() -> None:
+    titles = re.findall(r"^#+ .*$", without_code(README), re.MULTILINE)
+    assert len(titles) == len(set(titles))
+
+
 # tools
 
 

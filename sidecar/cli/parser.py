@@ -147,7 +147,7 @@ def build_parser() -> ArgumentParser:
     remove = _leaf(
         databases, "remove", "forget a database and delete its index, never its files", json=True, module="db"
     )
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="NAME", help="of the database, as the list gives it")
     remove.add_argument("--yes", action="store_true", help="don't ask")
     _leaf(databases, "list", "the databases, and how far each is", json=True, module="db").set_defaults(action="list")
     add.set_defaults(action="add")

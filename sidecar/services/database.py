@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final
 
-from sidecar.errors import BadArguments, SidecarError
+from sidecar.errors import BadArguments, SidecarError, VaultAway
 from sidecar.index.corpus import Corpus
 from sidecar.services.database_registry import Entry
 from sidecar.vault.paths import echo
@@ -16,7 +16,7 @@ from sidecar.vault.paths import echo
 logger = logging.getLogger(__name__)
 
 Opening = Callable[[Entry], AbstractAsyncContextManager[Corpus]]
-"""Opens the corpus of an entry."""
+"""Opens the corpus of an entry. BadArguments and VaultAway are about its folder, all else is about its index."""
 
 AGAIN_S: Final = 3.0
 """How often one that can't be opened is tried: its disk may come back."""
@@ -84,8 +84,10 @@ class Database:
                         self._corpus = corpus
                         logger.info("database '%s' is loaded", self.entry.db)
                     await asyncio.get_running_loop().create_future()  # until it is closed
-            except SidecarError as refused:
+            except (BadArguments, VaultAway) as refused:
                 reason, self.why = str(refused), _NO_FOLDER
+            except SidecarError as refused:
+                reason, self.why = str(refused), _NO_INDEX
             except Exception as failed:
                 reason, self.why = type(failed).__name__, _NO_INDEX
                 if reason != told:

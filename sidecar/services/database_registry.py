@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from sidecar.bridge import private_files, times
 from sidecar.errors import BadArguments, NotFound, Unreadable
-from sidecar.services.database_rules import Ground, folder_of, name_of, same_name
+from sidecar.services.database_rules import Ground, folded, folder_of, name_of
 from sidecar.vault.paths import echo
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """A name for files about it. One that is removed and added again has another key, so it begins anew."""
+        """A name for files about it. One that is added again at another time has another key, so it begins anew."""
         told = json.dumps([self.db, self.createAt, self.folder]).encode()
         return f"{_KEY}{hashlib.blake2b(told, digest_size=10).hexdigest()}"
 
@@ -107,7 +107,7 @@ class Registry:
         """
         name = name_of(raw_name)
         entries = self.entries()
-        if any(same_name(name, entry.db) for entry in entries):
+        if any(folded(name) == folded(entry.db) for entry in entries):
             raise BadArguments(f"'{echo(name)}' exists already.")
         new = Entry(name, times.now(), str(folder_of(raw_folder, ground)))
         self._write([*entries, new])
@@ -139,7 +139,10 @@ class Registry:
 def _entries(raw: Any) -> Sequence[Entry]:
     if not isinstance(raw, list):
         raise TypeError("list")
-    return tuple(map(_entry, cast("list[Any]", raw)))
+    entries = tuple(map(_entry, cast("list[Any]", raw)))
+    if len({folded(entry.db) for entry in entries}) != len(entries):
+        raise ValueError("names")
+    return entries
 
 
 def _entry(raw: Any) -> Entry:

@@ -45,12 +45,8 @@ def _is_allowed(letter: str) -> bool:
     return letter in _SIGNS or unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd")
 
 
-def same_name(one: str, other: str) -> bool:
-    """Whether two names differ in case at most, so that only one of them may be given."""
-    return _folded(one) == _folded(other)
-
-
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """What is the same for names that differ in case at most, of which only one may be given."""
     return unicodedata.normalize("NFC", name.casefold())
 
 
@@ -76,22 +72,47 @@ def folder_of(raw: str, ground: Ground) -> Path:
     return folder
 
 
+def still_folder_of(folder: Path, ground: Ground) -> Path:
+    """A folder that was taken once, if it would be now.
+
+    Who may change what is around it, such as synchronisation in a vault, may have put a link in its place, or in the
+    place of a folder above: then files from elsewhere would be told as those of this folder.
+
+    Raises:
+        BadArguments: it is not there, or must not be a database.
+    """
+    folder_of(str(folder), ground)
+    if folder.resolve() != folder:
+        raise BadArguments("That folder can't be a database: the way to it leads through a link by now.")
+    return folder
+
+
 def _why_not(folder: Path, ground: Ground) -> str | None:
     if folder.parent == folder:
         return "it is a root folder"
+    if not _is_utf8(folder):  # no answer could name a file in it
+        return "its path is not UTF-8"
     if _is_same(folder, ground.home):
         return "it is the home folder"
     if _is_within(ground.home, folder):
         return "the home folder lies in it"
     if _is_within(ground.state_dir, folder) or _is_within(folder, ground.state_dir):
         return "it holds the state of vault-sidecar, or lies in it"
-    if any(all((outer / name).exists() for name in _KEY_FILES) for outer in (folder, *folder.parents)):
+    if any(all(os.path.exists(outer / name) for name in _KEY_FILES) for outer in (folder, *folder.parents)):
         return "it lies in the state of vault-sidecar for another vault"
     if folder.name.startswith("."):
         return "its name starts with a dot"
     if _is_within(folder, ground.vault) and any(part.startswith(".") for part in _below(folder, ground.vault)):
         return "it lies in a folder of the vault whose name starts with a dot"
     return None
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_same(one: Path, other: Path) -> bool:

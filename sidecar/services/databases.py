@@ -21,7 +21,7 @@ from sidecar.index.branches import Passage
 from sidecar.index.corpus import Corpus
 from sidecar.services.database import Database
 from sidecar.services.database_registry import Entry, Registry, facts_of, index_of, remove_index, sweep
-from sidecar.services.database_rules import Ground
+from sidecar.services.database_rules import Ground, still_folder_of
 from sidecar.tasks import Lane
 from sidecar.vault.paths import echo
 
@@ -158,9 +158,11 @@ class Databases:
 
     @asynccontextmanager
     async def _opened(self, entry: Entry) -> AsyncGenerator[Corpus]:
+        # in a thread of its own: a disk that does not answer must hold up no other database
+        folder = await asyncio.to_thread(still_folder_of, Path(entry.folder), self._ground)
         place = index_of(self._ground.state_dir, entry)
         await self._lane.run(private_files.make_folder, place)
-        async with self._open_folder(Path(entry.folder), place, f" of database '{entry.db}'") as corpus:
+        async with self._open_folder(folder, place, f" of database '{entry.db}'") as corpus:
             yield corpus
 
     async def close(self) -> None:

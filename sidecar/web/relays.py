@@ -15,7 +15,7 @@ from aiohttp import web
 
 TOOLS = {"changed": "tools"}
 
-_MAX_PENDING = 64  # a relay that reads nothing for so many lines is cut off; it comes again
+_MAX_PENDING = 64  # lines; a relay that reads none for so long misses the oldest
 
 
 class Relays:

@@ -70,11 +70,14 @@ def _given(route: Route, query: str) -> Mapping[str, Any]:
     for name, text in pairs:
         if name in given:
             raise BadArguments(f"{json.dumps(name[:80])[1:-1]}: is given twice.")
-        is_number = properties.get(name, {}).get("type") == "integer" and len(text) <= _LONGEST_NUMBER
+        is_number = properties.get(name, {}).get("type") == "integer"
         given[name] = _number(text) if is_number else text
     return given
 
 
 def _number(text: str) -> int | str:
-    """The number that digits write, else the text, which the check will refuse."""
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+    """The number that digits write, else the text, which the check will refuse. Of a huge one the beginning will do."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if not (digits.isascii() and digits.isdigit()):
+        return text
+    return int(sign + (digits.lstrip("0")[:_LONGEST_NUMBER] or "0"))

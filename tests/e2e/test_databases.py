@@ -250,7 +250,7 @@ def test_results_fit_the_advertised_schema(filled: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "count"), [(1, 1), (7, 7), (100, 100), (0, 10), (101, 10), (-1, 10), (10**9, 10), (5.0, 5)]
+    ("limit", "count"), [(1, 1), (7, 7), (100, 100), (0, 10), (101, 10), (-1, 10), (10**9, 10), (10**30, 10), (5.0, 5)]
 )
 def test_a_limit_counts_passages_in_each_branch(filled: Library, limit: float, count: int) -> None:
     found = filled.search(db="docs", q="common word", limit=limit)

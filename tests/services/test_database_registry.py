@@ -138,6 +138,21 @@ def test_folders_that_hold_too_much_or_secrets_are_refused(ground: Ground) -> No
         assert refusal(registry, ground, "x", folder) == f"That folder can't be a database: {why}."
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are UTF-8, and paths shorter")
+def test_a_path_that_no_answer_could_name_is_refused_and_a_long_one_is_looked_at(ground: Ground) -> None:
+    registry = Registry(ground.state_dir)
+    odd = Path(os.fsdecode(os.fsencode(ground.home) + b"/caf\xe9"))
+    (odd / "inner").mkdir(parents=True)
+    for folder in (odd, odd / "inner"):
+        assert refusal(registry, ground, "x", folder) == "That folder can't be a database: its path is not UTF-8."
+    long = ground.home
+    while len(str(long)) < 4_000:
+        long /= "x" * 80
+    long /= "y" * (4_090 - len(str(long)))  # so long that no file in it has a path
+    long.mkdir(parents=True)
+    assert registry.add("x", str(long), ground).folder == str(long)
+
+
 def test_a_folder_in_the_vault_is_taken_but_not_a_hidden_one(ground: Ground) -> None:
     registry = Registry(ground.state_dir)
     hidden = ground.vault / ".obsidian" / "plugins"
@@ -173,6 +188,9 @@ DAMAGES = {
     "another key": b'[{"db": "x", "createAt": "2026-01-01T00:00:00Z", "folder": "/tmp", "more": 1}]',
     "a number": b'[{"db": 5, "createAt": "2026-01-01T00:00:00Z", "folder": "/tmp"}]',
     "a name nobody could give": b'[{"db": "../x", "createAt": "2026-01-01T00:00:00Z", "folder": "/tmp"}]',
+    "a name twice": json.dumps(
+        [{"db": db, "createAt": "2026-01-01T00:00:00Z", "folder": "/tmp"} for db in ("x", "X")]
+    ).encode(),
     "a relative folder": b'[{"db": "x", "createAt": "2026-01-01T00:00:00Z", "folder": "tmp"}]',
     "deep": b"[" * 100_000,
 }

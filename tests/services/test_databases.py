@@ -25,7 +25,7 @@ from sidecar.index.opening import CorpusOptions, open_corpus
 from sidecar.index.profile import MOST_DOCUMENT_BYTES
 from sidecar.index.vector_options import VectorOptions
 from sidecar.index.workers import Workers
-from sidecar.services import database
+from sidecar.services import database, databases
 from sidecar.services.database_registry import Registry, index_of
 from sidecar.services.database_rules import Ground
 from sidecar.services.databases import Databases, Found, Source, open_databases
@@ -241,9 +241,60 @@ async def test_one_whose_index_cannot_be_opened_holds_up_no_other(ground: Ground
     async with shelf(ground) as databases:
         await databases.add("second", str(docs))
         await until(lambda: list(databases.listed().loaded) == ["second"])
-        assert "not loaded yet" in await refusal(databases, "docs", "x", None, 10)
+        assert await refusal(databases, "docs", "x", None, 10) == (
+            "'docs' is registered but not loaded yet: its index can't be opened. Try again soon."
+        )
         place.unlink()
         await until(lambda: list(databases.listed().loaded) == ["docs", "second"])
+
+
+def replaced_by_a_link(ground: Ground, docs: Path, above: bool) -> None:
+    """A folder elsewhere stands behind the path of `docs` now, where that, or the folder above it, is a link."""
+    elsewhere = ground.state_dir.parent / "elsewhere"
+    (elsewhere / "docs").mkdir(parents=True)
+    (elsewhere / "docs" / "canary.txt").write_text("canary elsewhere\n")
+    moved = docs.parent if above else docs
+    moved.rename(ground.state_dir.parent / "moved")
+    moved.symlink_to(elsewhere if above else elsewhere / "docs")
+
+
+@pytest.fixture
+async def registered(ground: Ground) -> Path:
+    """`docs`, with another folder above it that is not the home folder."""
+    docs = ground.home / "above" / "docs"
+    docs.mkdir(parents=True)
+    (docs / "a.txt").write_text("lighthouse\n")
+    async with shelf(ground) as databases:
+        await databases.add("docs", str(docs))
+        await settled(databases)
+    return docs
+
+
+@needs_links
+@pytest.mark.parametrize("above", [False, True], ids=["in its place", "above it"])
+async def test_a_link_that_was_put_in_the_way_of_a_folder_is_not_followed(
+    ground: Ground, registered: Path, above: bool
+) -> None:
+    await asyncio.to_thread(replaced_by_a_link, ground, registered, above)
+    async with shelf(ground) as databases:
+        await until(lambda: "can't be opened" in str([d.why for d in databases._all.values()]))
+        assert await refusal(databases, "docs", "canary", None, 10) == (
+            "'docs' is registered but not loaded yet: its folder can't be opened. Try again soon."
+        )
+        assert databases.listed().loaded == []
+
+
+@needs_links
+@pytest.mark.parametrize("above", [False, True], ids=["in its place", "above it"])
+async def test_without_a_second_look_what_is_behind_the_link_is_told(
+    ground: Ground, registered: Path, above: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control."""
+    monkeypatch.setattr(databases, "still_folder_of", lambda folder, ground: folder)
+    await asyncio.to_thread(replaced_by_a_link, ground, registered, above)
+    async with shelf(ground) as opened:
+        await settled(opened)
+        assert await names(opened, "canary") == ["canary.txt"]
 
 
 # files that change

@@ -6,6 +6,9 @@ import logging
 
 import pytest
 
+from sidecar.arguments import Shape, check
+from sidecar.contract import Route, Text
+from sidecar.web import rest
 from tests import wire
 from tests.lab import SECRET_PATH, Running
 
@@ -67,6 +70,33 @@ def test_arguments_are_text(lab: Running, query: str, said: str) -> None:
 def test_a_mistake_is_400_with_its_sentence(lab: Running, query: str, sentence: str) -> None:
     reply = ask(lab, f"/lab/api/add?{query}")
     assert (reply.status, reply.json()) == (400, {"error": sentence})
+
+
+class Free(Shape):
+    """A whole number without bounds."""
+
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("-7", -7), ("007", 7), ("0" * 40 + "7", 7), ("-" + "0" * 40, 0), ("123456789012345", 123456789012345)],
+)
+def test_digits_are_the_number_that_they_write(text: str, number: int) -> None:
+    assert given(text).n == number
+
+
+@pytest.mark.parametrize("text", ["9" * 16, "1" + "0" * 30, "9" * 8000, "-" + "9" * 8000])
+def test_a_huge_whole_number_is_one_beyond_every_bound(text: str) -> None:
+    assert abs(given(text).n) >= 10**14
+    assert (given(text).n < 0) == text.startswith("-")
+
+
+def given(text: str) -> Free:
+    async def run(*_: object) -> Text:
+        return Text("")
+
+    return check(Free, rest._given(Route("/free", Free, None, run), f"n={text}"), owner="/free")
 
 
 def test_a_refusal_is_400_and_a_mistake_of_ours_500_without_details(

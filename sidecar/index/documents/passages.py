@@ -15,9 +15,10 @@ from sidecar.index.documents.document import LONGEST
 _BLANK_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+")
 _LINE_END: Final = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 
-_CLOSING: Final = r"[\"'”’»)\]」』）】》]*"
+_CLOSING: Final = r"[\"'”’»)\]」』）】》]*+"
 _SENTENCE_END: Final = re.compile(
-    rf"[.!?…؟۔]+{_CLOSING}\s+"  # scripts with blanks between sentences
+    # scripts with blanks between sentences; a row of a thousand full stops is crossed once, not from each of them
+    rf"(?<![.!?…؟۔])[.!?…؟۔]++{_CLOSING}\s+"
     rf"|[。！？｡．।॥።။།៕។]+{_CLOSING}\s*"  # and those whose full stop stands for one
 )
 _BLANK: Final = re.compile(r"\s+")

@@ -13,7 +13,7 @@ from typing import Final
 
 from sidecar.index.chunks import Chunk
 from sidecar.index.counted import NO_WORDS, joined
-from sidecar.index.documents.read import is_plain, read
+from sidecar.index.documents.read import grows, is_plain, read
 from sidecar.index.documents.readers import DocumentReaders, Lost
 from sidecar.index.documents.reading import Reading, reading
 from sidecar.index.literal import entry
@@ -31,6 +31,8 @@ _WORTH_IT: Final = 200
 """Files that wait; below that, plain text is read in this process."""
 _SMALL: Final = 1 << 20
 """Bytes of plain text that may be read in this process."""
+_SMALL_TABLE: Final = 1 << 16
+"""And of a table: one that is made to do harm comes to 35 times its size."""
 
 _OFF: Final = "it can't be read now: no process for it can be started"
 
@@ -66,7 +68,8 @@ class DocumentPreparers:
 
     async def _read(self, path: VaultPath, file: NoteFile, *, urgent: bool) -> Reading | Skip:
         try:
-            if is_plain(path.name) and len(file.data) <= _SMALL and (urgent or not self._many):
+            small = _SMALL_TABLE if grows(path.name) else _SMALL
+            if is_plain(path.name) and len(file.data) <= small and (urgent or not self._many):
                 return await self._lane.run(_read_here, path.name, file.data, self._tokenizer)
             return await self._readers.read(path.name, file.data, urgent=urgent)
         except Lost as lost:

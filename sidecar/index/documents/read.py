@@ -40,6 +40,11 @@ def is_plain(name: str) -> bool:
     return _suffix(name) not in _PARSERS
 
 
+def grows(name: str) -> bool:
+    """Whether passages may be much longer than the file: in a table the name of its column stands before each value."""
+    return _suffix(name) in _VALUES
+
+
 def read(name: str, data: bytes) -> Document:
     """The passages of a file. A file that is neither of a known type nor text has none, and no warning.
 

@@ -22,9 +22,11 @@ from typing import Any, Final, Self, cast
 
 from sidecar.index.counted import Counted
 from sidecar.index.documents import frames
+from sidecar.index.documents.document import MOST_CHARACTERS, MOST_CHUNKS
 from sidecar.index.documents.frames import Head
 from sidecar.index.documents.reading import Passage, Reading, is_sound
 from sidecar.index.process import environment_of_child, how_it_ended
+from sidecar.vault.paths import printable
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ _IDLE_S: Final = 20.0
 _LEAVING_S: Final = 5.0
 _LARGE_FILE: Final = 8 << 20  # after one a reader keeps much memory, so it is ended
 _MOST_FILES: Final = 500  # of one reader: parsers leak a little
+_LONGEST_WARNING: Final = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,18 +238,23 @@ class _Reader:
                 await self._process.stdin.drain()
                 await self._answer()
             passages: list[Passage] = []
+            characters = 0
             while True:
                 async with asyncio.timeout(limit_s):
                     head, data = await self._answer()
                 if "words" in head:
                     break
-                passages += map(_passage, head["passages"])
+                some = list(map(_passage, head["passages"]))
+                passages += some
+                characters += sum(len(text) for _, text in some)
+                if len(passages) > MOST_CHUNKS or characters > MOST_CHARACTERS:
+                    raise frames.Garbled
             warning = head["warning"]
             reading = Reading(
                 str(head["language"]),
                 passages,
                 _words(head["words"], data),
-                None if warning is None else str(warning),
+                None if warning is None else printable(str(warning)[:_LONGEST_WARNING]),
             )
             if not await asyncio.to_thread(is_sound, reading):
                 raise frames.Garbled

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from sidecar.index.counted import Counted, Counting, highest
-from sidecar.index.documents.document import Document
+from sidecar.index.documents.document import MOST_CHUNKS, Document
 from sidecar.index.tokens import Tokenizer
 
 _LANGUAGE_SHOWN_BY: Final = 20_000  # characters
@@ -59,7 +60,12 @@ def _beginning(document: Document) -> str:
 
 def is_sound(reading: Reading) -> bool:
     """Whether the parts fit together: a reader may have been taken over by the file it read. Blocks."""
+    ordinals = [-1, *(ordinal for ordinal, _ in reading.passages), MOST_CHUNKS]
+    if any(before >= after for before, after in pairwise(ordinals)):
+        return False
     try:
+        for _, text in reading.passages:
+            text.encode()  # half of a UTF-16 pair could not be stored
         sizes, places = array("I", reading.words.sizes), array("I", reading.words.places)
         count = len(array("H", reading.words.counts))
         vocabulary = reading.words.vocabulary

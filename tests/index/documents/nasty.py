@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import sys
 import time
 
+from sidecar.index.counted import counted
+from sidecar.index.documents import frames
 from sidecar.index.documents.document import Document
 from sidecar.index.documents.read import read as really_read
 
@@ -49,6 +52,14 @@ def read(name: str, data: bytes) -> Document:
             return Document(tuple("word " * 300 + str(number) for number in range(1000)))
         case "lies":
             os.write(_answers(), b"\xff" * 64)
+            time.sleep(3600)
+        case "forged":  # an answer of one's own, in which the words fit the passages
+            given = json.loads(data)
+            words = counted([{"word": 1}] * len(given["passages"]))
+            head = {"language": "", "warning": given.get("warning"), "words": list(map(len, words))}
+            for answer in ({"read": 1}, {"passages": given["passages"]}):
+                os.write(_answers(), frames.encode(answer))
+            os.write(_answers(), frames.encode(head, b"".join(words)))
             time.sleep(3600)
         case _:
             return really_read(name, data)

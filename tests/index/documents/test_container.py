@@ -231,3 +231,5 @@ def test_a_cell_at_the_far_end_does_not_take_the_memory_of_all_between() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True)
     assert done.returncode != 0
+    control = subprocess.run([sys.executable, "-c", code], input=good("a.xlsx"), capture_output=True)
+    assert control.returncode == 0, control.stderr

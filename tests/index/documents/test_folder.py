@@ -14,6 +14,7 @@ import pytest
 from sidecar.index import opening
 from sidecar.index.corpus import Corpus
 from sidecar.index.documents.prepare import DocumentPreparers
+from sidecar.index.documents.read import read
 from sidecar.index.documents.readers import READ, DocumentReaders, Limits
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.opening import CorpusOptions, open_corpus
@@ -254,6 +255,45 @@ async def test_rebuilding_reads_everything_again(folder: Path) -> None:
         await corpus.wait_beyond(generation)
         await settled(corpus)
         await until_found(corpus, "word4", [("sub/d.pdf", 3)])
+
+
+def wide_table(size: int) -> bytes:
+    """Half of it is long names of columns, half short values, before each of which its name will stand."""
+    columns = size // 2 // 121
+    rows = size // 2 // (2 * columns)
+    return "\n".join([",".join(f"{at:0120}" for at in range(columns)), *(",".join("1" * columns),) * rows]).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "elsewhere"),
+    [
+        ("a.csv", wide_table(1 << 18), True),
+        ("a.csv", b"a,b\n1,2\n", False),
+        ("a.txt", b"word\n\n" * (1 << 15), False),
+        ("a.txt", b"word\n\n" * (1 << 18), True),
+    ],
+    ids=["a table that grows", "a small table", "a text", "a long text"],
+)
+async def test_what_is_much_work_is_not_done_in_our_own_process(
+    tmp_path: Path, name: str, data: bytes, elsewhere: bool
+) -> None:
+    async with DocumentReaders(os.environ, tmp_path) as readers:
+        preparers = DocumentPreparers(readers, Tokenizer())
+        pids = set(readers.pids)
+        lot = asyncio.create_task(preparers.prepare_here([(VaultPath(name), NoteFile(data, FileStat(1, 2, 3, 4)))]))
+        while not lot.done():
+            pids.update(readers.pids)
+            await asyncio.sleep(0.01)
+        await lot
+        await preparers.close()
+    assert bool(pids) == elsewhere
+
+
+def test_a_table_made_to_grow_comes_to_many_times_its_size() -> None:
+    """Control: why it is not read where longer texts are."""
+    data = wide_table(1 << 18)
+    assert sum(map(len, read("a.csv", data).chunks)) > 25 * len(data)
+    assert sum(map(len, read("a.txt", data).chunks)) <= len(data)
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["few files", "many files"])

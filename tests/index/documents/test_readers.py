@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -148,6 +149,35 @@ async def test_a_reader_that_was_taken_over_can_send_no_more_than_rubbish(tmp_pa
         with pytest.raises(Lost, match="lost its way"):
             await those.read("lies", b"")
         assert await text(those, "a.txt", b"next") == "next"
+
+
+FORGED = {
+    "twice": [[0, "a"], [0, "b"]],
+    "backwards": [[1, "a"], [0, "b"]],
+    "below 0": [[-1, "a"]],
+    "too high": [[100_000, "a"]],
+    "higher than a store can say": [[2**70, "a"]],
+    "half of a UTF-16 pair": [[0, "\ud83d"]],
+    "too many": [[number, "a"] for number in range(100_001)],
+}
+
+
+@LINUX
+@pytest.mark.parametrize("passages", FORGED.values(), ids=FORGED)
+async def test_passages_that_no_file_can_have_are_rubbish(tmp_path: Path, passages: list[list[object]]) -> None:
+    async with readers(tmp_path) as those:
+        with pytest.raises(Lost, match="lost its way"):
+            await those.read("forged", json.dumps({"passages": passages}).encode())
+
+
+@LINUX
+async def test_of_a_forged_answer_that_fits_no_more_than_a_line_is_told(tmp_path: Path) -> None:
+    """Control of the test above, and a warning that would write into the log."""
+    given = {"passages": [[0, "a"], [5, "b"]], "warning": "x\n2026 ERROR forged\x1b[2J" + "y" * 1000}
+    async with readers(tmp_path) as those:
+        found = await those.read("forged", json.dumps(given).encode())
+    assert found.passages == [(0, "a"), (5, "b")]
+    assert found.warning is not None and found.warning.isprintable() and len(found.warning) < 300
 
 
 def test_words_that_do_not_fit_their_passages_are_no_reading() -> None:
