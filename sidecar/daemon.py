@@ -319,6 +319,7 @@ def _admin(options: ServeOptions, running: Running, visitors: Visitors, relays: 
             "relays": relays.count,
             **await upkeep.status(),
             **await core.databases.status(),
+            "knowledge_problem": core.knowledge.problem,
             "allow_writes": core.switches.allow_writes,
             **visitors.facts(),
         }
