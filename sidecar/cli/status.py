@@ -35,6 +35,7 @@ _STOPPED: dict[str, Any] = {
     "vectors": None,
     "databases": [],
     "databases_problem": None,
+    "knowledge_problem": None,
     "allow_writes": None,
     "clients": [],
     "last_refused": None,
@@ -74,6 +75,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines += _row("vectors", facts.get("vectors"))
     lines += _row("embedder", facts["embedder"])
     lines += _row("databases", *map(line_of, facts.get("databases", ())), facts.get("databases_problem"))
+    lines += _row("knowledge", facts.get("knowledge_problem"))
     lines += _row("writes", "allowed" if facts.get("allow_writes") else None)
     lines += _row("generation", f"{facts['generation']:,}")
     lines += _row("watching", facts.get("watching"))

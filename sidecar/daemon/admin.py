@@ -51,6 +51,7 @@ def admin_actions(
             "relays": relays.count,
             **await upkeep.status(),
             **await core.databases.status(),
+            "knowledge_problem": core.knowledge.problem,
             "allow_writes": core.switches.allow_writes,
             **visitors.facts(),
         }

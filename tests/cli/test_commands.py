@@ -38,6 +38,7 @@ STATUS: dict[str, Any] = {
     "vectors": "ready",
     "databases": [],
     "databases_problem": None,
+    "knowledge_problem": None,
     "allow_writes": False,
     "clients": [{"agent": "claude-code/2", "token": "local", "last_seen": "2026-11-30T11:12:00Z"}],
     "last_refused": {"reason": "wrong_token", "status": 401, "agent": "curl", "at": "2026-11-30T11:12:00Z"},
@@ -96,6 +97,11 @@ def test_status_for_people_is_laid_out_and_holds_no_control_characters(run: Run,
 def test_status_says_that_clients_may_write(run: Run, daemon: Honest) -> None:
     daemon.answers["/admin/status"] = (200, STATUS | {"allow_writes": True})
     assert "  writes      allowed" in run("status").out.splitlines()
+
+
+def test_status_says_that_the_registry_can_not_be_used(run: Run, daemon: Honest) -> None:
+    daemon.answers["/admin/status"] = (200, STATUS | {"knowledge_problem": "knowledge.db can't be used: it is damaged."})
+    assert "  knowledge   knowledge.db can't be used: it is damaged." in run("status").out.splitlines()
 
 
 def test_status_while_indexing_says_how_far(run: Run, daemon: Honest) -> None:

@@ -11,13 +11,15 @@ from argparse import Namespace
 
 from sidecar.cli.doctor.about_daemon import clock, disk, lock, permissions, port, settings, token, vault, watcher
 from sidecar.cli.doctor.about_index import keywords, manifest, model, vectors
+from sidecar.cli.doctor.about_registry import knowledge
 from sidecar.cli.doctor.scene import Check, Finding, Scene, gathered, looked_at
 from sidecar.vault.paths import printable
 
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        settings, vault, permissions, disk, clock, lock, port, token, watcher, manifest, keywords, model, vectors
+        settings, vault, permissions, disk, clock, lock, port, token, watcher, manifest, keywords, model, vectors,
+        knowledge
     )
 }  # fmt: skip
 """By the names that are printed, in the order of their lines."""

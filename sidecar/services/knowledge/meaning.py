@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from sidecar.errors import VectorsAway
+from sidecar.errors import NotWritten, VectorsAway
 from sidecar.index.careful import Careful
 from sidecar.index.embed.facts import EmbedderFacts, facts_of
 from sidecar.index.items import Items
@@ -92,7 +92,6 @@ class Meaning:
         """There is something to embed, or to compare with: the worker is needed from now on."""
         self._worker.release()
         self._wanted.set()
-        self._wake.set()
 
     async def of_new(self, words: str) -> Float16 | None:
         """The vector of an item that comes, float16[dim]; None if it can't be made now."""
@@ -100,11 +99,12 @@ class Meaning:
         try:
             async with asyncio.timeout(_START_S):
                 await self._settled.wait()
-            if self._loaded is None or self._loaded != self._worker.embedder_id:
+            embedder = self._loaded
+            if embedder is None or embedder != self._worker.embedder_id:
                 return None  # it could not be compared
             async with asyncio.timeout(_LATE_S):
                 [(_, vector)] = await self._made([(0, words)], urgent=True)
-            return vector
+            return vector if embedder == self._worker.embedder_id else None
         except (VectorsAway, TimeoutError):
             return None
 
@@ -120,12 +120,20 @@ class Meaning:
         except VectorsAway:
             return None
 
-    async def keep(self, key: int, vector: Float16 | None) -> None:
-        """The vector of an item that was just stored; without one it is made later."""
+    def keep(self, key: int, vector: Float16 | None) -> bool:
+        """The vector of an item that was just stored; False where there is none to keep. In the lane.
+
+        Raises:
+            NotWritten: the disk refused.
+        """
         if vector is None:
-            self._wake.set()
-        else:
-            await self._lane.run(self._put, [key], vector[np.newaxis])
+            return False
+        self._put([key], vector[np.newaxis])
+        return True
+
+    def look_again(self) -> None:
+        """There is an item whose vector was not kept: it is made in the background."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Give every item its vector, and all of them new ones when the embedder is another."""
@@ -148,13 +156,13 @@ class Meaning:
                 continue
             try:
                 made = await self._made(missing, urgent=False)
-            except VectorsAway:
+                if made and embedder == self._worker.embedder_id:
+                    await self._lane.run(self._put, [key for key, _ in made], np.stack([vector for _, vector in made]))
+            except (VectorsAway, NotWritten):
                 await self._woken_within(delay_s)
                 delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
                 continue
             delay_s = _FIRST_DELAY_S
-            if made and embedder == self._worker.embedder_id:
-                await self._lane.run(self._put, [key for key, _ in made], np.stack([vector for _, vector in made]))
 
     async def _made(self, texts: Sequence[tuple[int, str]], *, urgent: bool) -> list[tuple[int, Float16]]:
         """Vectors of some of the texts; of all of them where none is suspected of ending the worker."""

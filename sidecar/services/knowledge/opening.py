@@ -57,5 +57,8 @@ async def open_knowledge(
 
 async def _run(knowledge: Knowledge, meaning: Meaning | None) -> None:
     await knowledge.load()
-    if meaning is not None:
-        await keep_running("the vectors of skills and knowledge", meaning.run)
+    if meaning is not None and knowledge.problem is None:
+        try:
+            await keep_running("the vectors of skills and knowledge", meaning.run)
+        except SidecarError as unusable:
+            logger.warning("skills and knowledge get no vectors any more: %s", unusable)

@@ -6,18 +6,18 @@ what is contributed, which takes long where it is large.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
 from sidecar.bridge.times import now
 from sidecar.bridge.token import Caller
-from sidecar.errors import BadArguments, Busy, SidecarError
+from sidecar.errors import BadArguments, Busy, NotWritten, SidecarError, Unreadable
 from sidecar.index.items import Items
 from sidecar.index.wire import Float16, Float32, Int64
 from sidecar.services.knowledge import owner, quality, reputation, skill_md, steering, units
@@ -26,11 +26,13 @@ from sidecar.services.knowledge.records import SKILL, Full, New, Stored
 from sidecar.services.knowledge.scrub import Scrubber
 from sidecar.services.knowledge.skill_md import Skill, Visibility
 from sidecar.services.knowledge.steering import Finding
-from sidecar.services.knowledge.store import Store
+from sidecar.services.knowledge.store import Store, storable
 from sidecar.services.knowledge.unit_schema import OWN_IDS
 from sidecar.services.knowledge.units import SCHEMA_VERSION, Unit
 from sidecar.tasks import Lane
 from sidecar.vault.paths import echo
+
+logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 64
 _LOADED_AT_ONCE: Final = 500
@@ -61,7 +63,6 @@ class Knowledge:
         self._checks = checks
         self._scrubber = scrubber
         self._has_notes = has_notes
-        self._contributing = asyncio.Lock()
         self._waiting = 0
 
     @property
@@ -70,6 +71,11 @@ class Knowledge:
             raise self._opened
         return self._opened
 
+    @property
+    def problem(self) -> str | None:
+        """Why the registry can't be used, or what was found wrong with its file."""
+        return str(self._opened) if isinstance(self._opened, SidecarError) else self._opened.problem
+
     async def load(self) -> None:
         """Make everything findable that is stored. Whoever asks meanwhile waits."""
         if await self._lane.run(self._load) and self._meaning is not None:
@@ -77,9 +83,14 @@ class Knowledge:
 
     def _load(self) -> bool:
         after = 0
-        while part := self._store.all_words(after, _LOADED_AT_ONCE):
-            self._items.put(part)
-            after = part[-1][0]
+        try:
+            while part := self._store.all_words(after, _LOADED_AT_ONCE):
+                self._items.put(part)
+                after = part[-1][0]
+        except Unreadable as damaged:  # searches without the rest would say that it is not there
+            logger.warning("%s", damaged)
+            self._opened = damaged
+            return False
         return after > 0
 
     # --- contributing ---
@@ -155,25 +166,26 @@ class Knowledge:
         return new, lambda novelty: quality.of_unit(unit.content, novelty)
 
     async def _contribute(self, new: New, score: Callable[[float], float], caller: Caller) -> Stored:
-        # one at a time: each is compared with all before it, and of twenty equal ones only the first is new
-        async with self._turn():
+        with self._turn():
             same = await self._lane.run(self._same, new, caller)
             if same is not None:
                 return same
             vector = await self._meaning.of_new(new.words) if self._meaning else None
-            item = await self._lane.run(self._add, new, score, caller, vector)
-            if self._meaning is not None:
-                await self._meaning.keep(item.key, vector)
+            is_whole = False
+            try:
+                item, is_whole = await self._lane.run(self._add, new, score, caller, vector)
+            finally:  # also where the caller left meanwhile: the item is stored all the same
+                if not is_whole and self._meaning is not None:
+                    self._meaning.look_again()
             return item
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
+    @contextmanager
+    def _turn(self) -> Generator[None]:
         if self._waiting >= _MOST_WAITING:
             raise Busy("Too many contributions at once; try again soon.")
         self._waiting += 1
         try:
-            async with self._contributing:
-                yield
+            yield
         finally:
             self._waiting -= 1
 
@@ -183,10 +195,20 @@ class Knowledge:
             self._store.show_to(same, new.visibility or "")
         return same
 
-    def _add(self, new: New, score: Callable[[float], float], caller: Caller, vector: Float16 | None) -> Stored:
+    def _add(
+        self, new: New, score: Callable[[float], float], caller: Caller, vector: Float16 | None
+    ) -> tuple[Stored, bool]:
+        """The item, and whether its vector is kept; without interruption: each is compared with all before it, and of
+        twenty equal ones that come at once only the first is new."""
+        same = self._same(new, caller)
+        if same is not None:
+            return same, True
         item = self._store.add(new, caller, score(self._novelty(new.kind, vector)), now())
         self._items.put([(item.key, new.words)])
-        return item
+        try:
+            return item, self._meaning is not None and self._meaning.keep(item.key, vector)
+        except NotWritten:  # the item is stored, and that is what was asked for
+            return item, False
 
     def _novelty(self, kind: str, vector: Float16 | None) -> float:
         """1 for what resembles nothing of its kind, down to 0 for what is there already."""
@@ -205,13 +227,13 @@ class Knowledge:
             BadArguments: the id is that of something else.
             NotWritten: the disk refused.
         """
-        unit_id = _storable(unit_id.strip())
+        unit_id = storable(unit_id.strip())
         shown = echo(self._scrubber.text(unit_id))
         if unit_id.startswith("skill-"):
             raise BadArguments(f"'{shown}' is a skill; only knowledge units are validated.")
         if self._has_notes and _is_note_id(unit_id):
             raise BadArguments(f"'{shown}' is a note; read it with kp_get_note.")
-        said = await self._checks.run(self._scrubber.text, _storable(feedback)) if feedback else feedback
+        said = await self._checks.run(self._scrubber.text, storable(feedback)) if feedback else feedback
         await self._lane.run(self._judge, unit_id, shown, valid, said, caller)
 
     def _judge(self, unit_id: str, shown: str, valid: bool, feedback: str | None, caller: Caller) -> None:
@@ -219,7 +241,7 @@ class Knowledge:
 
     async def reputation(self, agent_id: str, caller: Caller) -> tuple[float, int]:
         """Score and number of contributions of an agent, as far as the caller may see them; 0 and 0 for a stranger."""
-        record = await self._lane.run(lambda: self._store.reputation(_storable(agent_id), caller))
+        record = await self._lane.run(lambda: self._store.reputation(storable(agent_id), caller))
         return reputation.score(record), record.contributions
 
     # --- searching ---
@@ -241,21 +263,21 @@ class Knowledge:
         caller: Caller,
     ) -> list[Full]:
         """The relevant units that the caller may see, best first."""
-        domain = _storable(domain or "")
         if schema_version and units.version_of(schema_version) != SCHEMA_VERSION:
             return []
         return await self._search(query, limit, lambda: self._store.allowed(caller, kinds, min_quality, domain))
 
     async def _search(self, query: str, limit: int, allowed: Callable[[], Int64]) -> list[Full]:
-        keys = await self._lane.run(allowed)
+        vector = await self._meaning.of_query(query) if self._meaning else None
+        return await self._lane.run(self._ranked, query, limit, allowed, vector)
+
+    def _ranked(self, query: str, limit: int, allowed: Callable[[], Int64], vector: Float32 | None) -> list[Full]:
+        # who may see what is asked here, beside what is read: while the query was embedded that may have changed
+        keys = allowed()
         if not keys.size:
             return []
-        vector = await self._meaning.of_query(query) if self._meaning else None
-        return await self._lane.run(self._ranked, query, limit, keys, vector)
-
-    def _ranked(self, query: str, limit: int, allowed: Int64, vector: Float32 | None) -> list[Full]:
         facts = self._meaning.facts if self._meaning and vector is not None else None
-        ranked = self._items.rank(query, allowed, limit, self._store.words, vector, facts)
+        ranked = self._items.rank(query, keys, limit, self._store.words, vector, facts)
         order = self._store.order([key for key, _ in ranked])
         ranked = sorted((hit for hit in ranked if hit[0] in order), key=lambda hit: (-hit[1], *order[hit[0]]))
         chosen = [key for key, _ in ranked[:limit]]
@@ -306,11 +328,6 @@ def _name_of(unit: Unit) -> str:
     """What a list calls a unit."""
     name = unit.content.get("name") or unit.content["task"]["objective"]
     return str(name)[:200]
-
-
-def _storable(text: str) -> str:
-    """A caller's text as the database takes it: halves of characters become question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _is_note_id(text: str) -> bool:

@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 
 from sidecar.bridge.token import Caller
-from sidecar.errors import Conflict, NotFound, NotWritten, TooLarge
-from sidecar.index.trouble import disk_trouble
+from sidecar.errors import Conflict, NotFound, NotWritten, TooLarge, Unreadable
+from sidecar.index.trouble import disk_trouble, is_damage
 from sidecar.index.wire import Float16, Int64
 from sidecar.services.knowledge import quality, reputation
 from sidecar.services.knowledge.records import SKILL, Full, New, Stored
-from sidecar.services.knowledge.store_file import open_or_make
+from sidecar.services.knowledge.store_file import open_or_make, unusable
 from sidecar.services.knowledge.unit_schema import OWN_IDS
 from sidecar.ulids import new_ulid
 from sidecar.vault.paths import echo
@@ -40,8 +40,10 @@ class Store:
     """The registry of one vault."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Raises Unreadable where the file can't be used."""
+        """Raises Unreadable where the file can't be used, as every call does that finds it damaged later."""
         self._db = open_or_make(state_dir)
+        self.problem: str | None = None
+        """What was found wrong with the file since."""
 
     def close(self) -> None:
         """Fold the log into the file."""
@@ -61,8 +63,14 @@ class Store:
         except sqlite3.Error as failed:
             trouble = disk_trouble(failed)
             if trouble is None:
-                raise
+                raise self._told(failed) from failed
             raise NotWritten(f"The registry could not be changed: {trouble}. It is as it was.") from failed
+
+    def _told(self, failed: sqlite3.Error) -> Unreadable:
+        found = unusable(failed)
+        if is_damage(failed):
+            self.problem = str(found)
+        return found
 
     def forget(self, key: int) -> None:
         """Delete an item, with its judgments and the credit for it; afterwards its text is in none of the files.
@@ -72,12 +80,20 @@ class Store:
         """
         with self.writing() as db:
             db.execute("DELETE FROM items WHERE item_key = ?", (key,))
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log still had it
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log still had it
+        except sqlite3.Error as failed:
+            reason = disk_trouble(failed) or str(failed)
+            raise NotWritten(f"It is removed, but its text is still in the registry's log: {reason}.") from failed
 
     def rows(self, query: str, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
         """What a query selects. `{columns}` in it are those of `Stored`; `{visible}` is the condition that the caller
         `:agent` of `:org` may see an item."""
-        return self._db.execute(query.replace("{columns}", _COLUMNS).replace("{visible}", _VISIBLE), values).fetchall()
+        query = query.replace("{columns}", _COLUMNS).replace("{visible}", _VISIBLE)
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as failed:
+            raise self._told(failed) from failed
 
     # --- contributing ---
 
@@ -214,8 +230,8 @@ class Store:
 
     def words(self, key: int) -> str:
         """What an item is found by; "" for one that is gone."""
-        row = self._db.execute("SELECT words FROM contents WHERE item_key = ?", (key,)).fetchone()
-        return row[0] if row else ""
+        rows = self.rows("SELECT words FROM contents WHERE item_key = ?", (key,))
+        return rows[0][0] if rows else ""
 
     def all_words(self, after: int, most: int) -> list[tuple[int, str]]:
         """(key, words) of the next items behind a key."""
@@ -321,7 +337,7 @@ class Store:
         Raises:
             NotFound: there is none.
         """
-        found = self._one("id = ?", (item_id,))
+        found = self._one("id = ?", (storable(item_id),))
         if found is None:
             raise NotFound(f"There is no skill or knowledge unit '{echo(item_id)}'; 'knowledge list' shows the ids.")
         return found
@@ -334,7 +350,12 @@ class Store:
 
 def folded(text: str) -> str:
     """Domains and tags are equal without case and outer blanks."""
-    return text.strip().casefold()
+    return storable(text).strip().casefold()
+
+
+def storable(text: str) -> str:
+    """A caller's text as SQLite takes it: halves of characters become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _stored(row: Sequence[Any]) -> Stored:

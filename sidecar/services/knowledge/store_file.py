@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,11 @@ FILE_NAME: Final = "knowledge.db"
 LAYOUT: Final = 1
 
 _APPLICATION_ID: Final = 0x5653_4B31  # in the header: no other program's database is taken for ours
+
+_LEFT: Final = (
+    f"{FILE_NAME} in the state folder can't be used: {{}}. It was left as it is;"
+    " put a copy in its place, or move it away to begin anew."
+)
 
 _TABLES: Final = """
 CREATE TABLE items (
@@ -103,24 +109,60 @@ def open_or_make(state_dir: Path) -> sqlite3.Connection:
             db.close()
             raise
     except sqlite3.Error as failed:
-        reason = "it is damaged" if is_damage(failed) else disk_trouble(failed) or str(failed)
-        raise Unreadable(
-            f"{FILE_NAME} in the state folder can't be used: {reason}. It was left as it is;"
-            " put a copy in its place, or move it away to begin anew."
-        ) from failed
+        raise unusable(failed) from failed
     return db
 
 
-def _prepare(db: sqlite3.Connection) -> None:
+def looked_at(state_dir: Path) -> int | None:
+    """How many items a registry has that SQLite finds whole; None where there is no registry yet. Nothing is changed.
+
+    Raises:
+        Unreadable: as `open_or_make`, or a part of it is damaged.
+    """
+    path = state_dir / FILE_NAME
+    if not path.exists() and not path.is_symlink():
+        return None
+    if path.is_symlink() or not path.is_file():
+        raise Unreadable(f"{FILE_NAME} in the state folder is no plain file; move it away.")
+    try:
+        with closing(connect(path, mode="rw")) as db:
+            db.execute("PRAGMA query_only = ON")
+            if not _is_new(db):
+                _refuse_others(db)
+            problem = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise Unreadable(_LEFT.format("it is damaged"))
+            return 0 if _is_new(db) else db.execute("SELECT count(*) FROM items").fetchone()[0]
+    except sqlite3.Error as failed:
+        raise unusable(failed) from failed
+
+
+def unusable(failed: sqlite3.Error) -> Unreadable:
+    """What to say of the file when SQLite can't read it."""
+    return Unreadable(_LEFT.format("it is damaged" if is_damage(failed) else disk_trouble(failed) or str(failed)))
+
+
+def _is_new(db: sqlite3.Connection) -> bool:
+    """Whether nothing was made in it yet."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    is_new = not version and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not is_new and db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+    return not version and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _refuse_others(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
         raise Unreadable(f"{FILE_NAME} in the state folder is the database of another program; move it away.")
-    if not is_new and version != LAYOUT:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != LAYOUT:
         raise Unreadable(
             f"{FILE_NAME} in the state folder has layout {version}, and this program has layout {LAYOUT};"
             " use the program that wrote it."
         )
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    is_new = _is_new(db)
+    if not is_new:
+        _refuse_others(db)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")  # what was answered survives a power cut, too
     db.execute("PRAGMA secure_delete = ON")  # what a person removes is gone from the file
