@@ -40,7 +40,7 @@ async def near_among(vectors: Vectors, query: str, depth: int, among: Int64, cac
     if among.size <= EXACT:
         vector = await vectors.embed_query(query)
         return _leg(vectors, *nearest(vector, *await cached(among, vectors.embedder_id or ""), depth))
-    share = vectors.count / among.size
+    share = max(1.0, vectors.count / among.size)  # less than 1 while the store is being filled
     ids, cosines = await vectors.query(query, min(vectors.count, int(depth * share * _MARGIN) + 1))
     kept = np.isin(ids, among)
     return _leg(vectors, ids[kept][:depth], cosines[kept][:depth])

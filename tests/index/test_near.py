@@ -55,6 +55,19 @@ async def test_a_graph_asked_for_all_and_sifted_would_miss_what_the_exact_search
     assert [chunk_id for chunk_id, _ in found.hits] == far.tolist()
 
 
+async def test_of_a_store_that_is_still_being_filled_as_many_are_fetched_as_were_asked_for(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks asked for may then be more than those in the store."""
+    assert corpus._meaning is not None
+    vectors = corpus._meaning.vectors
+    monkeypatch.setattr(near, "EXACT", 0)
+    ids = await vectors.ids()
+    among = np.concatenate([ids, ids.max() + np.arange(1, 5_000)])
+    found = await near.near_among(vectors, "lighthouse keeper", 40, among, corpus._cached)
+    assert len(found.hits) == 40
+
+
 def test_nearest_is_sorted_by_cosine_and_then_by_id() -> None:
     vectors = np.array([[1, 0], [0, 1], [1, 0], [0.6, 0.8]], np.float16)
     ids, cosines = near.nearest(np.array([1, 0], np.float32), np.array([9, 8, 7, 6]), vectors, 3)

@@ -177,8 +177,8 @@ class Agents:
 
     async def refused(self, name: object, task: object, requester: Requester, reason: str) -> None:
         """Record a call whose arguments were wrong."""
-        texts = [text if isinstance(text, str) else "" for text in (name, task)]
-        record = draft(*texts, requester, self._known_secrets())
+        asked = name if isinstance(name, str) else "", task if isinstance(task, str) else ""
+        record = draft(*asked, requester, self._known_secrets())
         await self._finish(
             Run(replace(record, agent=record.agent or None, task=record.task or None)), "refused", reason
         )
