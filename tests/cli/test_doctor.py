@@ -23,8 +23,10 @@ import pytest
 
 from sidecar.bridge import lock, private_files
 from sidecar.bridge.token import new_token
-from sidecar.cli.doctor import CHECKS
+from sidecar.cli.doctor import CHECKS, Scene
+from sidecar.cli.where import Where
 from sidecar.index.store_folder import name_for
+from sidecar.services.knowledge.store import Store
 from tests.cli.conftest import Place, Said
 from tests.conftest import REPOSITORY
 from tests.daemons import environment
@@ -247,6 +249,67 @@ def test_a_broken_store_is_told_and_the_cure_works(
     assert not list(meaning.state.rglob("*.damaged-*")), "it only looks"
     index(meaning, "hash")
     assert doctor(run).wrong == []
+
+
+def registry_foreign(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE t (x)")
+
+
+def registry_newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 2")
+
+
+def registry_page(path: Path) -> None:
+    overwrite(path, 3 * 4096, 4096)
+
+
+def registry_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda path: overwrite(path, 0, 100), "can't be used: it is damaged"),
+        (registry_page, "can't be used: it is damaged"),
+        (registry_foreign, "is the database of another program"),
+        (registry_newer, "has layout 2, and this program has layout 1"),
+        (registry_folder, "is no plain file"),
+    ],
+    ids=["header", "page", "foreign", "newer", "folder"],
+)
+def test_a_registry_that_can_not_be_used_is_told_and_left(
+    filled: Place, run: Run, damage: Callable[[Path], None], says: str
+) -> None:
+    path = filled.state / "knowledge.db"
+    assert doctor(run).checks["knowledge"]["says"] == "there is no registry yet; the first start makes it"
+    Store(filled.state).close()
+    sound = path.read_bytes()
+    assert doctor(run).checks["knowledge"] == {"state": "ok", "says": "the registry is whole, 0 items", "do": None}
+    assert path.read_bytes() == sound
+    damage(path)
+    before = path.read_bytes() if path.is_file() else b""
+    found = doctor(run)
+    assert found.wrong == ["knowledge"]
+    assert says in found.checks["knowledge"]["says"]
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_what_a_daemon_says_of_the_registry_is_told_and_its_file_is_left_alone(filled: Place) -> None:
+    (filled.state / "knowledge.db").write_bytes(b"no database")
+    place = Where(filled.vault, filled.state)
+    for status, state, says in (
+        ({"knowledge_problem": "it is damaged."}, "wrong", "it is damaged."),
+        ({"knowledge_problem": None}, "ok", "the registry is in use"),
+    ):
+        found = CHECKS["knowledge"](Scene(place, None, "", status, "", is_locked=True, holder=None))
+        assert (found.state, found.says) == (state, says)
+    silent = CHECKS["knowledge"](Scene(place, None, "", None, "", is_locked=True, holder=None))
+    assert silent.state == "note"
 
 
 def test_what_was_set_aside_is_a_note(filled: Place, run: Run) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.bridge import endpoint, lock
+from sidecar.bridge import endpoint, lock, private_files
 from sidecar.bridge.token_store import FileStore
 from tests.cli.conftest import Place, Said
 from tests.conftest import REPOSITORY
@@ -141,6 +141,15 @@ def test_status_search_and_rebuild_reach_it(place: Place, run: Run) -> None:
         assert run("search", "zzzz").out == "no note matches\n"
         said = run("search", " ")
         assert (said.code, said.out) == (1, "")
+
+
+def test_a_registry_that_can_not_be_used_stops_nothing_and_is_told(place: Place, run: Run) -> None:
+    private_files.write(place.state / "knowledge.db", b"no database" * 1000)
+    with serving(place):
+        said = "knowledge.db in the state folder can't be used: it is damaged."
+        assert json.loads(run("status", "--json").out)["knowledge_problem"].startswith(said)
+        assert f"  knowledge   {said}" in run("status").out
+        assert f"WRONG  knowledge    {said}" in run("doctor").out
 
 
 def test_a_second_one_is_refused_with_the_first_ones_address(place: Place) -> None:

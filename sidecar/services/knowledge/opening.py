@@ -48,6 +48,7 @@ async def open_knowledge(
         meaning = Meaning(worker, store, items, lane) if worker is not None else None
         knowledge = Knowledge(store, items, meaning, lane, checks, scrubber, has_notes=has_notes)
         running = asyncio.create_task(_run(knowledge, meaning), name="knowledge")
+        await asyncio.sleep(0)  # what is stored is then the first in the lane, before anybody's search
         try:
             yield knowledge
         finally:

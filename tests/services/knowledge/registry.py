@@ -39,6 +39,8 @@ class Twin:
         self.gate = asyncio.Event()
         """While it is not set, embedding takes its time."""
         self.gate.set()
+        self.waiting = 0
+        """Calls that are under way."""
 
     def release(self) -> None:
         """It needs no start."""
@@ -48,16 +50,28 @@ class Twin:
             text = text.replace(word, same)
         return text
 
-    async def embed(self, texts: Sequence[str], *, urgent: bool = False) -> Float16:
+    async def _turn(self) -> None:
         if self.state != "ready":
             raise VectorsAway("The twin is away.")
-        await self.gate.wait()
+        self.waiting += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.waiting -= 1
+
+    async def until_waiting(self, calls: int) -> None:
+        """Return when so many calls are under way."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.waiting < calls:
+                await asyncio.sleep(0.005)
+
+    async def embed(self, texts: Sequence[str], *, urgent: bool = False) -> Float16:
+        await self._turn()
         self.embedded += texts
         return self._hashing.passages([self._said(text) for text in texts]).astype(np.float16)
 
     async def embed_query(self, text: str) -> Float32:
-        if self.state != "ready":
-            raise VectorsAway("The twin is away.")
+        await self._turn()
         return self._hashing.query(self._said(text))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from sidecar.bridge.token import Caller
-from sidecar.errors import Conflict, Unreadable
+from sidecar.errors import Conflict, NotWritten, Unreadable
 from sidecar.services.knowledge import store as store_module
 from sidecar.services.knowledge.store_file import FILE_NAME
 from tests.services.knowledge.examples import (
@@ -514,6 +515,23 @@ async def test_an_item_without_a_vector_gets_it_once_the_worker_is_there(tmp_pat
         assert await registry.skills("lorry petrol", min_quality=0) == [skill_id]
 
 
+async def test_missing_vectors_are_looked_for_only_when_one_may_be_missing(tmp_path: Path) -> None:
+    twin = Twin()
+    async with opened(tmp_path / "state", twin) as registry:
+        await registry.unit(trace())
+        asked: list[str] = []
+        registry.knowledge._store._db.set_trace_callback(asked.append)
+        for number in range(5):
+            await registry.unit(differing(number))
+        assert any("INSERT INTO vectors" in one for one in asked)
+        assert not [one for one in asked if "NOT EXISTS" in one]  # it reads every item
+        twin.state = "away"
+        await registry.unit(pattern())
+        twin.state = "ready"
+        await registry.with_vectors(7)
+        assert [one for one in asked if "NOT EXISTS" in one]
+
+
 async def test_vectors_are_kept_over_a_restart_and_made_anew_for_another_embedder(tmp_path: Path) -> None:
     async with opened(tmp_path / "state", Twin()) as registry:
         await registry.unit(trace())
@@ -607,10 +625,65 @@ async def test_a_file_that_can_not_be_used_is_left_and_said(
     path.chmod(0o600)
     before = path.read_bytes()
     async with opened(tmp_path / "state", Twin()) as registry:
+        assert reason in (registry.knowledge.problem or "")
         for work in (registry.skills("x"), registry.unit(trace()), registry.knowledge.listed()):
             with pytest.raises(Unreadable, match=reason):
                 await work
     assert path.read_bytes() == before
+
+
+def damage_table(path: Path, table: str) -> None:
+    """Spoil the page where a table begins."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        size = db.execute("PRAGMA page_size").fetchone()[0]
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+
+
+async def test_damage_that_is_found_at_the_start_is_told_by_every_call(tmp_path: Path) -> None:
+    async with opened(tmp_path / "state") as registry:
+        await registry.unit(differing(1))
+        assert registry.knowledge.problem is None
+    damage_table(tmp_path / "state" / FILE_NAME, "contents")
+    async with opened(tmp_path / "state", Twin()) as registry:
+        for work in (registry.units("alpha1"), registry.unit(trace()), registry.knowledge.listed()):
+            with pytest.raises(Unreadable, match="the state folder can't be used: it is damaged"):
+                await work
+        assert "it is damaged" in (registry.knowledge.problem or "")
+
+
+async def test_damage_that_is_found_later_is_told(tmp_path: Path) -> None:
+    async with opened(tmp_path / "state") as registry:
+        unit_id, _ = await registry.unit(trace())
+    damage_table(tmp_path / "state" / FILE_NAME, "judgments")
+    async with opened(tmp_path / "state") as registry:
+        assert await registry.knowledge.listed()
+        assert registry.knowledge.problem is None
+        with pytest.raises(Unreadable, match="it is damaged"):
+            await registry.judge(unit_id, True, ANNA)
+        assert "it is damaged" in (registry.knowledge.problem or "")
+
+
+async def test_a_unit_whose_vector_the_disk_refuses_is_stored_and_gets_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = store_module.Store.keep_vectors
+    refused: list[int] = []
+
+    def keep_vectors(self: store_module.Store, embedder: str, keys: list[int], vectors: Any) -> list[int]:
+        if len(refused) < 2:  # the contribution's own, and the first time in the background
+            refused.append(keys[0])
+            raise NotWritten("The registry could not be changed: the disk is full. It is as it was.")
+        return keep(self, embedder, keys, vectors)
+
+    monkeypatch.setattr(store_module.Store, "keep_vectors", keep_vectors)
+    async with opened(tmp_path / "state", Twin()) as registry:
+        unit_id, _ = await registry.unit(trace())
+        assert unit_id.startswith("ku-")
+        await registry.with_vectors(1)
+    assert len(refused) == 2
 
 
 def test_the_file_is_private_from_its_first_moment(tmp_path: Path) -> None:
@@ -620,6 +693,38 @@ def test_the_file_is_private_from_its_first_moment(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+async def test_contributions_at_once_are_embedded_at_once_and_compared_one_after_the_other(tmp_path: Path) -> None:
+    twin = Twin()
+    async with opened(tmp_path / "state", twin) as registry:
+        twin.gate.clear()
+        callers = [Caller(f"a{number}", "x", local=False) for number in range(5)]
+        coming = [asyncio.create_task(registry.unit(trace(), caller=caller)) for caller in callers]
+        await twin.until_waiting(5)
+        twin.gate.set()
+        scores = sorted([score for _, score in await asyncio.gather(*coming)])
+        assert scores[0] == scores[3] < scores[4]  # one was the first of its kind
+
+
+async def test_what_became_private_while_a_query_was_embedded_is_not_shown(tmp_path: Path) -> None:
+    twin = Twin()
+    async with opened(tmp_path / "state", twin) as registry:
+        unit_id, _ = await registry.unit(trace(), caller=ANNA)
+        assert await registry.units("nightly import", BERT) == [unit_id]
+        twin.gate.clear()
+        search = asyncio.create_task(registry.units("nightly import", BERT))
+        await twin.until_waiting(1)
+        assert await registry.unit(trace(), "private", ANNA) == (unit_id, 0.94)
+        twin.gate.set()
+        assert await search == []
+
+
+async def test_halves_of_characters_are_found_nowhere(registry: Registry) -> None:
+    await registry.skill(SKILL)
+    assert await registry.skills("review", domain="\ud800") == []
+    assert await registry.skills("review", tags=["\ud800"]) == []
+    assert "There is no skill or knowledge unit" in await registry.refusal(registry.knowledge.shown("\udcff"))
 
 
 async def test_too_many_at_once_are_told_to_wait(tmp_path: Path) -> None:
