@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 import zlib
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ LOCAL_PREFIX = "vsl_"
 _RANDOM_BYTES = 32
 _CHECK_LETTERS = 6
 _LEAST_LETTERS = 32  # of a token that a person chose
+_TOKEN = re.compile(TOKEN_PREFIX + r"[A-Za-z0-9_-]{49}(?![A-Za-z0-9_-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ def is_token(text: str) -> bool:
     head = text[:-_CHECK_LETTERS]
     is_whole = len(text) == len(TOKEN_PREFIX) + 43 + _CHECK_LETTERS and text.startswith(TOKEN_PREFIX)
     return is_whole and text.isascii() and _with_check(head) == text
+
+
+def tokens_in(text: str) -> list[str]:
+    """What has the form of a token in a text."""
+    return _TOKEN.findall(text)
 
 
 def digest(key: bytes) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sidecar.bridge import named_tokens, private_files, times
+from sidecar.bridge import former_tokens, named_tokens, private_files, times
 from sidecar.bridge.named_tokens import NamedToken
 from sidecar.bridge.token import digest, fingerprint, new_token
 from sidecar.bridge.token_store import TokenStore
@@ -73,7 +73,7 @@ class TokenBook:
             Overridden: it comes from the environment.
             Unreadable: it could not be kept; the old one is valid as before.
         """
-        token, revoked = new_token(), [record.agent for record in self._named]
+        token, old, revoked = new_token(), self._main, [record.agent for record in self._named]
         self._store.store(token)
         self._main, self._named = fingerprint(token), ()
         publish(token)
@@ -81,7 +81,8 @@ class TokenBook:
         self._store.tidy()
         try:
             private_files.remove(self._state_dir / named_tokens.FILE_NAME)
-        except SidecarError as error:  # its records count beside the old token only
+            former_tokens.add(self._state_dir, old)
+        except SidecarError as error:  # the records count beside the old token only, and by the other none counts
             logger.debug("%s", error)
         return {"token": token, "kept_in": self.place, "revoked": revoked}
 

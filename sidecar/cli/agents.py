@@ -147,9 +147,12 @@ def _key(place: Where, args: Namespace) -> None:
 
 def _asked(provider: str) -> str:
     """A key that is typed unseen, or the first line of what is piped in. Never an argument: those anybody can list."""
-    if sys.stdin.isatty():
-        return getpass.getpass(f"key of '{provider}': ")
-    line = sys.stdin.readline(4096)
+    try:
+        line = getpass.getpass(f"key of '{provider}': ") if sys.stdin.isatty() else sys.stdin.readline(4096)
+    except EOFError:
+        line = ""
+    except UnicodeDecodeError:  # its text holds what was given
+        raise BadArguments("a key has visible ASCII characters only") from None
     if not line.strip():
         raise BadArguments("no key was given")
     return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -117,4 +118,5 @@ class Memory:
         except Unreadable as bad:
             reason = str(bad).rpartition("can't be read: ")[2]
             raise Unreadable(f"The memory note can't be read: {reason}") from bad
-        return facts_in(decode(file.data)[0])
+        # aside, for a note of the largest size takes seconds
+        return await asyncio.to_thread(lambda: facts_in(decode(file.data)[0]))

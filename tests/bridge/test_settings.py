@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,10 @@ def test_the_persons_file_may_be_a_link_and_is_never_written(tmp_path: Path) -> 
     assert dotfiles.read_text() == "[http]\nport = 2000 # mine\n"
 
 
-@pytest.mark.parametrize("content", [b"[http", b"port = ", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content",
+    [b"[http", b"port = ", b"\xff\xfe", b"[log]\nlevel = 'debug'\n#" + b"x" * (1 << 20), b"a=" + b"[" * 50_000],
+)
 def test_a_config_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.toml").write_bytes(content)
     with pytest.raises(BadConfig, match=r"^config\.toml: "):
@@ -57,6 +61,23 @@ def test_damaged_settings_are_named_and_not_overwritten(tmp_path: Path, content:
     with pytest.raises(SidecarError):
         settings.set_setting(tmp_path, "http", "port", 1)
     assert file.read_bytes() == content
+
+
+def test_a_damaged_section_is_named_and_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"http": 5}')
+    file.chmod(0o600)
+    with pytest.raises(BadConfig, match=r"^settings\.json: is damaged"):
+        settings.set_setting(tmp_path, "http", "port", 1024)
+    assert file.read_text() == '{"http": 5}'
+
+
+def test_changes_in_several_threads_lose_none(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        changes = [pool.submit(settings.set_setting, tmp_path, "log", f"key{n}", n) for n in range(64)]
+        for change in changes:
+            change.result()
+    assert settings.read_settings(tmp_path) == {"log": {f"key{n}": n for n in range(64)}}
 
 
 def test_settings_that_are_a_link_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.bridge import named_tokens, token_book
+from sidecar.bridge import former_tokens, named_tokens, token_book
 from sidecar.bridge.named_tokens import MOST, NamedToken
 from sidecar.bridge.token import Caller, Keys, digest, fingerprint, is_token, new_token
 from sidecar.bridge.token_book import TokenBook
@@ -194,3 +194,28 @@ def test_a_record_says_nothing_of_the_token() -> None:
     record = NamedToken("bob", "local", digest(token.encode()).hex(), "2026-11-30T11:12:00Z")
     assert token not in repr(record)
     assert fingerprint(token) in record.digest, "the name of a keyring's entry is half a digest"
+
+
+def test_of_former_tokens_the_newest_hundred_fingerprints_are_kept_and_no_token(state: Path) -> None:
+    book, tokens = opened(state), [opened(state).main_token() or ""]
+    for _ in range(101):
+        tokens.append(book.rotate()["token"])
+    assert former_tokens.read(state) == [fingerprint(token) for token in tokens[1:-1]]
+    content = (state / former_tokens.FILE_NAME).read_text()
+    assert not any(token in content for token in tokens)
+    assert (state / former_tokens.FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[1, null]", "[" * 100_000])
+def test_damaged_former_tokens_are_none_and_stand_in_no_ones_way(state: Path, content: str) -> None:
+    (state / former_tokens.FILE_NAME).write_text(content)
+    assert former_tokens.read(state) == []
+    before = opened(state).main_token() or ""
+    opened(state).rotate()
+    assert former_tokens.read(state) == [fingerprint(before)]
+
+
+def test_a_place_for_former_tokens_that_is_taken_fails_no_rotation(state: Path) -> None:
+    (state / former_tokens.FILE_NAME).mkdir()
+    token = opened(state).rotate()["token"]
+    assert opened(state).main_token() == token

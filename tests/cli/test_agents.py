@@ -158,6 +158,27 @@ def test_a_key_is_asked_for_without_echo(run: Run, place: Place, monkeypatch: py
     assert place.keyring.tokens() == ["sk-unseen"]
 
 
+def test_no_key_at_the_prompt_is_said_in_a_sentence(run: Run, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place.state / "config.toml").write_text(TABLES)
+
+    def ended(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", ended)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    said = run("agents", "key", "other")
+    assert (said.code, said.err) == (1, "vault-sidecar: no key was given\n")
+
+
+def test_bytes_that_are_no_text_are_no_key_and_are_not_shown(
+    run: Run, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.state / "config.toml").write_text(TABLES)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"sk-\xff-secret\n"), "utf-8"))
+    said = run("agents", "key", "other")
+    assert (said.code, said.err) == (1, "vault-sidecar: a key has visible ASCII characters only\n")
+
+
 def test_a_key_that_a_variable_hides_is_told(run: Run, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.state / "config.toml").write_text(TABLES)
     type_in(monkeypatch, "sk-x\n")

@@ -421,6 +421,31 @@ def test_our_entry_is_brought_up_to_date_and_keeps_what_the_person_added(
 
 
 @pytest.mark.parametrize("client", [name for name in WRITABLE if CLIENTS[name].http is not None])
+def test_our_entry_is_known_though_port_and_token_have_changed(run: Run, place: Place, token: str, client: str) -> None:
+    path = file_of(place, client)
+    run("connect", client, "--write")
+    for port in ("24999", "25000"):  # the second time, by the token before the last one
+        assert run("token", "rotate").code == 0
+        assert run("token", "rotate").code == 0
+        assert run("port", "set", port).code == 0
+        assert run("connect", client, "--write").code == 0
+        [(name, entry)] = servers(client, path).items()
+        assert (name, entry["url"]) == ("vault-sidecar", f"http://127.0.0.1:{port}/mcp")
+        assert entry[CLIENTS[client].headers]["Authorization"] == f"Bearer {run('token', 'show').out.strip()}"
+
+
+def test_an_entry_with_a_token_that_was_never_ours_is_another_vaults(run: Run, place: Place, token: str) -> None:
+    path = file_of(place, "cursor")
+    other = {"url": "http://127.0.0.1:24783/mcp", "headers": {"Authorization": f"Bearer {new_token()}"}}
+    put(path, json.dumps({"mcpServers": {"vault-sidecar": other}}).encode())
+    run("token", "rotate")
+    run("connect", "cursor", "--write")
+    found = servers("cursor", path)
+    assert found["vault-sidecar"] == other
+    assert set(found) == {"vault-sidecar", "vault-sidecar-my-notes"}
+
+
+@pytest.mark.parametrize("client", [name for name in WRITABLE if CLIENTS[name].http is not None])
 def test_the_transport_can_be_changed_there_and_back(run: Run, place: Place, token: str, client: str) -> None:
     path = file_of(place, client)
     run("connect", client, "--write")

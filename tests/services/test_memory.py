@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.services.memory import MOST_CHARS, facts_in
+from sidecar.services import memory
+from sidecar.services.memory import MOST_CHARS, Fact, facts_in
 from tests.surfaces.tools import open_tools
 
 PAGE = """---
@@ -143,6 +145,23 @@ async def test_the_tool(tmp_path: Path) -> None:
         assert await tools.text("get_memory") == f"1 memory fact.\n- {hostile}"
         note.write_text("".join(f"- fact {n}\n" for n in range(501)))
         assert (await tools.text("get_memory")).startswith("500 of 501 memory facts.\n- fact 0\n")
+
+
+async def test_a_note_is_taken_apart_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the largest size takes seconds."""
+    threads: list[threading.Thread] = []
+
+    def spy(text: str) -> tuple[list[Fact], int]:
+        threads.append(threading.current_thread())
+        return facts_in(text)
+
+    (tmp_path / "vault" / "Agents").mkdir(parents=True)
+    (tmp_path / "vault" / "Agents" / "Memory.md").write_text("- one\n")
+    monkeypatch.setattr(memory, "facts_in", spy)
+    async with open_tools(tmp_path / "vault", tmp_path / "state") as tools:
+        await tools.text("get_memory")
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_a_note_that_cannot_be_read(tmp_path: Path) -> None:

@@ -1,20 +1,21 @@
 """The one entry that is ours in a client's file: found, named, and brought up to date.
 
 Other entries are never changed. An entry is ours if it leads to this vault:
-by the daemon's address, by the vault's token, or by the vault's path in a command.
+by the daemon's address, by the vault's token or one that it had, or by the vault's path in a command.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from sidecar.bridge.token import fingerprint, tokens_in
 from sidecar.cli.clients import settings_file
 from sidecar.cli.clients.broken import Broken
 from sidecar.cli.clients.client import AUTHORIZATION, Client, Entry
@@ -32,6 +33,8 @@ class Mine:
     """The name of the vault's state folder; its end tells vaults of one name apart."""
     port: int | None
     token: str | None
+    former: Collection[str] = ()
+    """Fingerprints of tokens that it had."""
 
     def __repr__(self) -> str:
         return f"Mine({self.vault.name})"
@@ -44,8 +47,10 @@ class Mine:
             text == b or text.startswith(b + "/") for text in texts for b in bases
         )
         by_token = self.token is not None and any(self.token in text for text in texts)
+        # once the port has changed as well, only the old token tells whose the entry was
+        by_former = any(fingerprint(found) in self.former for text in texts for found in tokens_in(text))
         by_path = any(pair == ("--vault", str(self.vault)) for pair in pairwise(texts))
-        return by_address or by_token or by_path
+        return by_address or by_token or by_former or by_path
 
 
 @dataclass(frozen=True, slots=True)

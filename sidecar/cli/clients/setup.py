@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sidecar.bridge import former_tokens
 from sidecar.cli.clients import entries, settings_file, snippets
 from sidecar.cli.clients.client import Client, Entry
 from sidecar.cli.clients.entries import Mine
@@ -43,8 +44,10 @@ class Setup:
 
     @property
     def mine(self) -> Mine:
-        """By what an entry of ours is known."""
-        return Mine(self.place.vault, self.place.state_dir.name, self.port, self.key.value if self.key else None)
+        """By what an entry of ours is known. Blocks for a moment."""
+        token = self.key.value if self.key else None
+        former = former_tokens.read(self.place.state_dir)
+        return Mine(self.place.vault, self.place.state_dir.name, self.port, token, former)
 
     @property
     def url(self) -> str:

@@ -177,11 +177,10 @@ class Agents:
 
     async def refused(self, name: object, task: object, requester: Requester, reason: str) -> None:
         """Record a call whose arguments were wrong."""
-        asked = name if isinstance(name, str) else "", task if isinstance(task, str) else ""
-        record = draft(*asked, requester, self._known_secrets())
-        await self._finish(
-            Run(replace(record, agent=record.agent or None, task=record.task or None)), "refused", reason
-        )
+        texts = name if isinstance(name, str) else "", task if isinstance(task, str) else ""
+        record = draft(*texts, requester, self._known_secrets())
+        run = Run(replace(record, agent=record.agent or None, task=record.task or None))
+        await self._finish(run, "refused", reason)
 
     async def _answer(self, run: Run, name: str, task: str, max_turns: int | None, report: Report) -> str:
         """The checks in their order, then the run in one of the two slots."""

@@ -438,11 +438,13 @@ async def test_a_run_that_is_over_and_tidies_up_cannot_be_cancelled(
     with provider() as played:
         async with rig(tmp_path, played) as r:
             running = r.begin()
-            await closing.wait()
+            async with asyncio.timeout(20):
+                await closing.wait()
+            run_id = r.records()[0].id
             with pytest.raises(NotFound):
-                r.agents.cancel(r.records()[0].id)
+                r.agents.cancel(run_id)
             close.set()
-            assert await running == "done"
+            assert await asyncio.wait_for(running, 20) == "done"
 
 
 async def test_who_leaves_ends_the_run_and_it_is_recorded(tmp_path: Path) -> None:
