@@ -50,7 +50,7 @@ export function agentsPage(app: App, controller: Controller, actions: Actions, k
 				emptyState: agents === null ? TAB.turnOn : TAB.noAgents,
 				items: (agents?.agents ?? []).map((agent) => agentRow(agent, controller, actions, tab)),
 			},
-			{ type: "group", heading: TAB.provider, items: providerRows(app, controller, actions, tab, keyMissing ? provider.name : null) },
+			{ type: "group", heading: TAB.models, items: providerRows(app, controller, actions, tab, keyMissing ? provider.name : null) },
 			{
 				type: "list",
 				heading: TAB.runs,

@@ -18,7 +18,9 @@ export function addField(setting: Setting, field: Field): (value: string) => voi
 	let held = field.value;
 	let show: (value: string) => void = () => undefined;
 	setting.addText((text) => {
-		show = (value) => text.setValue(value);
+		show = (value) => {
+			text.setValue(value);
+		};
 		text.setValue(field.value).setPlaceholder(field.placeholder);
 		text.inputEl.type = field.type ?? "text";
 		text.inputEl.spellcheck = false;

@@ -41,6 +41,7 @@ export const TAB = {
 	folderDesc: "Every note directly in this folder is an agent. Clients can't change these notes.",
 	noAgents: "No agents yet. An agent is a note in the agents folder.",
 	remote: "Remote invocation",
+	models: "Language model",
 	provider: "Provider",
 	providerDesc: "Who answers for agents that name nobody.",
 	providerNone: "Not set",

@@ -21,7 +21,7 @@ export function sentence(text: string): string {
 }
 
 /** What a page obeys or leaves out without showing it. Joiners and styles of emoji stay: nothing is read wrongly by them. */
-const UNSEEN = /(?![\t\n\u200c\u200d\ufe00-\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const UNSEEN = /(?!\t|\n|\u200c|\u200d|[\ufe00-\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Text from outside as it is, but that letters which would not show are spelled out. */
 export function visible(text: string): string {
