@@ -35,6 +35,7 @@ export function drawClaude(setting: Setting, controller: Controller, actions: Ac
 }
 
 export function drawOthers(setting: Setting, controller: Controller, actions: Actions): () => void {
+	setting.settingEl.addClass("vault-sidecar-tall");
 	return onlyWhileWorking(controller, [
 		button(setting, TAB.copyStdioJson, () => actions.copyEntry("stdio-json")),
 		button(setting, TAB.copyJson, () => actions.copyEntry("mcp-json")),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from tests.provider import Fail, Hang, Say, Use, provider  # noqa: E402 - found by the line above
+from tests.provider import Fail, Hang, Say, Use, provider
 
 STEPS = {
     "say": Say,
@@ -21,7 +21,8 @@ STEPS = {
 
 
 def tell(message: object) -> None:
-    print(json.dumps(message), flush=True)
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
 
 
 with provider() as played:

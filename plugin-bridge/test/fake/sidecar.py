@@ -5,7 +5,8 @@ FAKE_SIDECAR is a JSON object that says what is odd today: `protocol`, `version`
 answered), `refuse` (method to error data), `noise` (lines on stdout that are no messages), `deaf` (does not end when
 stdin closes), `steps` (how many `state` events the index takes), `linger` (a grandchild that holds stdout open),
 `last_words` (a line on stderr before it ends by itself after `start`), `exit` (code then), `features`, `runs` (what
-is not usual of each record). Settings are kept in fake.json of VAULT_SIDECAR_STATE, each line that comes in is added to fake.log there. Standard library only.
+is not usual of each record). Settings are kept in fake.json of VAULT_SIDECAR_STATE, each line that comes in is added
+to fake.log there. Standard library only.
 """
 
 import http.server
