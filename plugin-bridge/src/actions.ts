@@ -10,6 +10,9 @@ import { cancelled, DIALOG, NOTICE, sentence } from "./text";
 import { LogModal, SkippedModal } from "./listModals";
 
 export class Actions {
+	/** Called when a new token was made here. */
+	onRotated: () => void = () => undefined;
+
 	constructor(
 		private readonly app: App,
 		private readonly controller: Controller,
@@ -87,6 +90,7 @@ export class Actions {
 					.onClick(() => {
 						void this.tell(async () => {
 							await this.controller.ask("token/rotate", {});
+							this.onRotated();
 							new Notice(NOTICE.rotated);
 						});
 					}),

@@ -7,12 +7,20 @@ import { button } from "./connectRows";
 import type { Controller } from "./controller";
 import { addField } from "./fields";
 import type { Agent, Agents, Run } from "./protocol";
-import { agentDesc, agentName, agentProblems, agentsValue, folderMissing, noKey, runDesc, sentence, TAB } from "./text";
+import { agentDesc, agentName, agentProblems, agentsValue, folderMissing, noKey, runDesc, sentence, short, TAB } from "./text";
 
 /** What the daemon told last about agents and runs. */
 export interface Known {
 	agents: Agents | null;
 	runs: Run[];
+}
+
+/** What the page is drawn in. */
+export interface Tab {
+	/** Ask the daemon again. */
+	refresh(): Promise<void>;
+	/** Draw what is known. */
+	update(): void;
 }
 
 export interface Page {
@@ -21,8 +29,7 @@ export interface Page {
 	items: SettingDefinitionItem[];
 }
 
-/** `refresh` asks the daemon again. */
-export function agentsPage(app: App, controller: Controller, actions: Actions, known: Known, refresh: () => void): Page {
+export function agentsPage(app: App, controller: Controller, actions: Actions, known: Known, tab: Tab): Page {
 	const { agents, runs } = known;
 	const provider = agents?.provider ?? null;
 	const someRemote = agents?.agents.some((agent) => agent.remote) === true;
@@ -41,15 +48,15 @@ export function agentsPage(app: App, controller: Controller, actions: Actions, k
 				type: "list",
 				heading: TAB.remote, // what the toggles of its rows are
 				emptyState: agents === null ? TAB.turnOn : TAB.noAgents,
-				items: (agents?.agents ?? []).map((agent) => agentRow(agent, controller, actions)),
+				items: (agents?.agents ?? []).map((agent) => agentRow(agent, controller, actions, tab)),
 			},
-			{ type: "group", heading: TAB.provider, items: providerRows(app, controller, actions, keyMissing ? provider.name : null) },
+			{ type: "group", heading: TAB.models, items: providerRows(app, controller, actions, tab, keyMissing ? provider.name : null) },
 			{
 				type: "list",
 				heading: TAB.runs,
 				emptyState: TAB.noRuns,
 				// a run that begins is not announced
-				extraButtons: [(extra) => extra.setIcon("refresh-cw").setTooltip(TAB.refresh).onClick(refresh)],
+				extraButtons: [(extra) => extra.setIcon("refresh-cw").setTooltip(TAB.refresh).onClick(() => void tab.refresh())],
 				items: runs.map((run) => runRow(run, controller, actions)),
 			},
 		],
@@ -60,7 +67,7 @@ function folderProblem(app: App, path: string): string | undefined {
 	return app.vault.getFolderByPath(path) === null ? folderMissing(path) : undefined;
 }
 
-function agentRow(agent: Agent, controller: Controller, actions: Actions): SettingGroupItem {
+function agentRow(agent: Agent, controller: Controller, actions: Actions, tab: Tab): SettingGroupItem {
 	return {
 		name: agentName(agent),
 		desc: agentDesc(agent),
@@ -72,10 +79,10 @@ function agentRow(agent: Agent, controller: Controller, actions: Actions): Setti
 					.setTooltip(TAB.remote)
 					.setValue(agent.remote)
 					// what can't run may still be switched off
-					.setDisabled(agent.problem !== null && !agent.remote)
+					.setDisabled(!controller.isWorking || (agent.problem !== null && !agent.remote))
 					.onChange((on) => {
 						void actions.tell(() => controller.ask("agents/setRemote", { name: agent.name, on })).then((went) => {
-							if (!went) toggle.setValue(!on);
+							if (!went) tab.update(); // setting the toggle back would count as a click
 						});
 					}),
 			);
@@ -83,22 +90,25 @@ function agentRow(agent: Agent, controller: Controller, actions: Actions): Setti
 	};
 }
 
-function providerRows(app: App, controller: Controller, actions: Actions, keyless: string | null): SettingGroupItem[] {
+function providerRows(app: App, controller: Controller, actions: Actions, tab: Tab, keyless: string | null): SettingGroupItem[] {
 	const { provider, baseUrl } = controller.settings;
-	const none: Record<string, string> = provider === null ? { "": TAB.providerNone } : {};
-	const options = { ...none, anthropic: "Anthropic", openai: "OpenAI-compatible" };
+	const offered: Record<string, string> = { anthropic: "Anthropic", openai: "OpenAI-compatible" };
+	// none yet, or one that config.toml names; neither can be chosen here
+	const other = provider !== null && provider in offered ? {} : { [provider ?? ""]: provider ?? TAB.providerNone };
+	const options = { ...other, ...offered };
 	return [
 		{ name: TAB.provider, desc: TAB.providerDesc, control: { type: "dropdown", key: "provider", options } },
 		{
 			name: TAB.address,
 			desc: TAB.addressDesc,
-			render: (setting) =>
+			render: (setting) => {
 				addField(setting, {
 					value: baseUrl ?? "",
 					placeholder: "https://",
 					check: () => null,
 					commit: (value) => actions.tryChange({ baseUrl: value === "" ? null : value }),
-				}),
+				});
+			},
 		},
 		{
 			name: TAB.key,
@@ -108,7 +118,7 @@ function providerRows(app: App, controller: Controller, actions: Actions, keyles
 				setting.addComponent((el) =>
 					new SecretComponent(app, el).setValue(controller.device.secret).onChange((name) => {
 						controller.device.secret = name;
-						void actions.tell(() => controller.handKey());
+						void actions.tell(() => controller.handKey()).then(() => tab.refresh());
 					}),
 				);
 			},
@@ -118,14 +128,14 @@ function providerRows(app: App, controller: Controller, actions: Actions, keyles
 
 function runRow(run: Run, controller: Controller, actions: Actions): SettingGroupItem {
 	return {
-		name: run.agent ?? TAB.unnamed,
-		desc: run.task ?? "",
+		name: short(run.agent ?? TAB.unnamed, 64),
+		desc: short(run.task ?? "", 200),
 		searchable: false,
 		render: (setting) => {
 			setting.settingEl.addClass("vault-sidecar-run");
 			setting.infoEl.createDiv({ cls: "vault-sidecar-detail", text: runDesc(run) });
 			if (run.reason !== null) setting.infoEl.createDiv({ cls: "vault-sidecar-problem", text: sentence(run.reason) });
-			if (run.outcome !== "running") return;
+			if (run.outcome !== "running" || !controller.isWorking) return;
 			button(setting, TAB.cancel, () => actions.tell(() => controller.ask("runs/cancel", { id: run.id })));
 		},
 	};

@@ -10,7 +10,7 @@ import type { Clock } from "./clock";
 import { LineSplitter, MAX_LINE_BYTES } from "./lines";
 import { NoAnswer, Refused, type ErrorData, type EventName, type Events, type Method, type Params, type Result } from "./protocol";
 
-/** How long a child may take to end by itself after its input was closed. The daemon promises 5 s. */
+/** How long a child may take to end by itself after its input was closed. The daemon sees to it that it takes no longer. */
 export const GRACE_MS = 8_000;
 
 export interface Launch {

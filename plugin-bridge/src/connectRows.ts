@@ -35,6 +35,7 @@ export function drawClaude(setting: Setting, controller: Controller, actions: Ac
 }
 
 export function drawOthers(setting: Setting, controller: Controller, actions: Actions): () => void {
+	setting.settingEl.addClass("vault-sidecar-tall");
 	return onlyWhileWorking(controller, [
 		button(setting, TAB.copyStdioJson, () => actions.copyEntry("stdio-json")),
 		button(setting, TAB.copyJson, () => actions.copyEntry("mcp-json")),
@@ -44,6 +45,7 @@ export function drawOthers(setting: Setting, controller: Controller, actions: Ac
 /** The token while it is shown. It outlives the row, which is drawn anew whenever the tab changes. */
 export class ShownToken {
 	private token: string | null = null;
+	private asked = 0;
 	private disarm: () => void = () => undefined;
 	private changed: () => void = () => undefined;
 
@@ -71,14 +73,17 @@ export class ShownToken {
 	}
 
 	hide(): void {
+		this.asked += 1; // a token that is on its way is not shown any more
 		this.disarm();
 		this.token = null;
 		this.changed();
 	}
 
 	private show(): Promise<boolean> {
+		const asked = ++this.asked;
 		return this.actions.tell(async () => {
 			const { token } = await this.controller.ask("token/get", {});
+			if (asked !== this.asked) return;
 			this.token = token;
 			this.disarm = this.controller.clock.after(SHOWN_MS, () => this.hide());
 			this.changed();

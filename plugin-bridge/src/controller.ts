@@ -13,6 +13,7 @@ import type { Located } from "./locate";
 import { noFolder, notLocated, type Problem } from "./problems";
 import {
 	NoAnswer,
+	Refused,
 	type EventName,
 	type Events,
 	type Method,
@@ -167,7 +168,7 @@ export class Controller {
 			return;
 		}
 		const { settings, restart } = await this.ask("settings/set", change);
-		this.device.learn(settings);
+		this.device.learn(settings, change);
 		this.tell();
 		if (restart) await this.restart();
 	}
@@ -195,9 +196,10 @@ export class Controller {
 		if (!this.wish) this.endNow(); // also in the middle of a start
 		else if (!this.isWorking) this.show(STARTING);
 		return this.step(async () => {
-			if (this.wish) return this.session === null ? this.begin() : undefined;
-			await this.end();
-			this.show({ phase: "stopped" });
+			// who was told to end ends, even if the wish has changed back since
+			if (!this.wish || this.session?.isEnding === true) await this.end();
+			if (!this.wish) this.show({ phase: "stopped" });
+			else if (this.session === null) await this.begin();
 		});
 	}
 
@@ -247,29 +249,41 @@ export class Controller {
 		this.hasHandedKey = false;
 		const sent = device.pending;
 		device.learn(await session.start(vault, version, sent), sent);
-		await this.handKey(session);
+		// the rest works without it
+		await this.handKey(session).catch((error: unknown) => this.note(`plugin: the provider's key was not taken: ${String(error)}`));
 		const facts = await session.facts();
 		if (this.session !== session) return;
 		this.workingSince = clock.now();
 		this.show({ phase: "working", facts, version: session.version });
 		void session.ended.then((ended) => this.lost(session, session.reason(ended)));
-		// what was changed during the start could not go along with it
-		if (Object.keys(device.pending).length > 0) {
-			void this.change(device.pending).catch((error: unknown) => this.note(`plugin: ${String(error)}`));
-		}
+		void this.sendLate(); // not awaited: it may bring a restart, which waits for this step
 	}
 
-	/** Give the daemon the provider's key that the person has chosen, or take it back. */
+	/**
+	 * Give the daemon the provider's key that the person has chosen, or take it back.
+	 *
+	 * @throws Refused, NoAnswer it was not taken
+	 */
 	async handKey(session = this.session): Promise<void> {
 		const { provider } = this.settings;
 		if (session === null || provider === null || !session.features.has("agents")) return;
 		const key = this.around.key();
 		if (key === null && !this.hasHandedKey) return;
 		this.hasHandedKey = key !== null;
+		await session.request("provider/setKey", { provider, key });
+	}
+
+	/** What was changed during the start could not go along with it. */
+	private async sendLate(): Promise<void> {
+		const { pending } = this.device;
+		if (Object.keys(pending).length === 0) return;
 		try {
-			await session.request("provider/setKey", { provider, key });
+			await this.change(pending);
 		} catch (error) {
-			this.note(`plugin: the provider's key was not taken: ${String(error)}`); // the rest works without it
+			if (!(error instanceof Refused)) return; // it ended: the next start brings it
+			this.device.forget(pending); // else the tab would go on showing what does not hold
+			this.tell();
+			this.pass("notice", { code: "other", text: error.data.reason });
 		}
 	}
 
@@ -280,7 +294,7 @@ export class Controller {
 		const steady = this.workingSince !== null && this.around.clock.now() - this.workingSince > STEADY_MS;
 		if (problem.code === "exited" && steady && this.restarts === 0) {
 			this.restarts += 1;
-			void this.step(() => this.begin());
+			void this.step(async () => (this.session === null ? this.begin() : undefined));
 			return;
 		}
 		this.show(this.wish ? { phase: "error", problem } : { phase: "stopped" });
@@ -295,7 +309,12 @@ export class Controller {
 			this.device.learn((params as Events["settings/changed"]).settings);
 			this.tell();
 		}
-		for (const heard of this.listeners[name] ?? []) heard(params);
+		this.pass(name, params);
+	}
+
+	private pass<E extends EventName>(name: E, params: Events[E]): void {
+		// a copy: who listens may listen anew, and would be met again in the set itself, for ever
+		for (const heard of [...(this.listeners[name] ?? [])]) heard(params);
 	}
 
 	private show(view: View): void {

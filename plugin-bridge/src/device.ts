@@ -83,6 +83,12 @@ export class Device {
 		this.keep({ known, pending: Object.fromEntries(waiting) });
 	}
 
+	/** A change that waits will not be made. */
+	forget(change: SettingsGiven): void {
+		const waiting = Object.entries(this.kept().pending).filter(([name]) => !(name in change));
+		this.keep({ pending: Object.fromEntries(waiting) });
+	}
+
 	private kept(): Kept {
 		const raw = this.storage.loadLocalStorage(KEY);
 		if (typeof raw !== "object" || raw === null) return NOTHING;

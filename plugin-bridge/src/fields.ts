@@ -13,22 +13,34 @@ export interface Field {
 	commit(value: string): Promise<string | null>;
 }
 
-export function addField(setting: Setting, field: Field): void {
+/** Returns what shows another value, for one that was changed elsewhere; what is being typed stays. */
+export function addField(setting: Setting, field: Field): (value: string) => void {
+	let held = field.value;
+	let show: (value: string) => void = () => undefined;
 	setting.addText((text) => {
+		show = (value) => {
+			text.setValue(value);
+		};
 		text.setValue(field.value).setPlaceholder(field.placeholder);
 		text.inputEl.type = field.type ?? "text";
 		text.inputEl.spellcheck = false;
-		let held = field.value;
 		// `change` comes when the field is left or Enter is pressed
 		text.inputEl.addEventListener("change", () => {
 			const value = text.getValue().trim();
 			const wrong = field.check(value);
 			setting.setErrorMessage(wrong);
 			if (wrong !== null || value === held) return;
+			const before = held;
 			held = value;
 			void field.commit(value).then((refused) => {
+				if (refused !== null) held = before; // the same text may be tried again
 				setting.setErrorMessage(refused); // not returned: a row has a `then` of its own, and the promise would chase it
 			});
 		});
 	});
+	return (value) => {
+		if (value === held) return;
+		held = value;
+		show(value);
+	};
 }

@@ -66,7 +66,8 @@ export default class SidecarPlugin extends Plugin {
 	}
 
 	private async readShared(): Promise<void> {
-		const raw = (await this.loadData()) as Partial<Shared> | null;
+		// a file that synchronisation has torn must not keep the plugin from loading
+		const raw = (await this.loadData().catch(() => null)) as Partial<Shared> | null;
 		this.shared = { statusBar: raw?.statusBar !== false };
 	}
 

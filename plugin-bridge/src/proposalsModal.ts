@@ -10,6 +10,8 @@ import { applied, DIALOG, more, notApplicable, notApplied, proposalDesc, rejecte
 
 export class ProposalsModal extends Modal {
 	private stop: () => void = () => undefined;
+	/** Number of what is drawn, or asked for: the answer to an earlier question must not be drawn over it. */
+	private page = 0;
 
 	constructor(
 		app: App,
@@ -25,37 +27,48 @@ export class ProposalsModal extends Modal {
 	}
 
 	override onClose(): void {
+		this.turn();
+	}
+
+	/** Leave the page; the number of the next one. */
+	private turn(): number {
 		this.stop();
+		return (this.page += 1);
 	}
 
 	/** Every open proposal; drawn anew when one comes or goes. */
 	private async list(): Promise<void> {
-		this.stop();
+		const page = this.turn();
 		this.stop = this.controller.on("proposals/changed", () => void this.list());
 		await this.actions.tell(async () => {
-			const { proposals, unreadable, left } = await this.controller.ask("proposals/list", {});
-			this.setTitle(DIALOG.proposals);
-			this.contentEl.empty();
-			if (proposals.length === 0 && unreadable.length === 0) this.contentEl.createEl("p", { text: DIALOG.noProposals });
-			for (const proposal of proposals) {
-				new Setting(this.contentEl)
-					.setName(short(proposal.title, 200))
-					.setDesc(proposalDesc(proposal))
-					.addButton((button) => button.setButtonText(TAB.review).onClick(() => this.show(proposal.id)));
-			}
-			for (const { name, reason } of unreadable) {
-				this.contentEl.createDiv({ cls: "vault-sidecar-problem", text: unreadableProposal(name, reason) });
-			}
-			if (left > 0) this.contentEl.createDiv({ cls: "vault-sidecar-detail", text: more(left) });
+			const listed = await this.controller.ask("proposals/list", {});
+			if (page === this.page) this.drawList(listed);
 		});
 	}
 
+	private drawList({ proposals, unreadable, left }: Result<"proposals/list">): void {
+		this.setTitle(DIALOG.proposals);
+		this.contentEl.empty();
+		if (proposals.length === 0 && unreadable.length === 0) this.contentEl.createEl("p", { text: DIALOG.noProposals });
+		for (const proposal of proposals) {
+			new Setting(this.contentEl)
+				.setName(short(proposal.title, 200))
+				.setDesc(proposalDesc(proposal))
+				.addButton((button) => button.setButtonText(TAB.review).onClick(() => this.show(proposal.id)));
+		}
+		for (const { name, reason } of unreadable) {
+			this.contentEl.createDiv({ cls: "vault-sidecar-problem", text: unreadableProposal(name, reason) });
+		}
+		if (left > 0) this.contentEl.createDiv({ cls: "vault-sidecar-detail", text: more(left) });
+	}
+
 	private async show(id: string): Promise<void> {
-		this.stop(); // what a person reads must not change under their eyes
-		await this.actions.tell(async () => {
+		const page = this.turn(); // what a person reads must not change under their eyes
+		const went = await this.actions.tell(async () => {
 			const shown = await this.controller.ask("proposals/show", { id });
-			this.draw(shown);
+			if (page === this.page) this.draw(shown);
 		});
+		if (!went && page === this.page && this.controller.isWorking) await this.list();
 	}
 
 	private draw({ proposal, diff, cut, problem, checksum }: Result<"proposals/show">): void {
@@ -76,7 +89,7 @@ export class ProposalsModal extends Modal {
 	}
 
 	/** `seen` names the patch that is drawn: no other one is applied. */
-	private drawButtons(proposal: Proposal, seen: string, canApply: boolean): void {
+	private drawButtons({ id, title }: Proposal, seen: string, canApply: boolean): void {
 		const reason = this.contentEl.createEl("input", {
 			cls: "vault-sidecar-reason",
 			type: "text",
@@ -84,31 +97,38 @@ export class ProposalsModal extends Modal {
 			attr: { maxlength: "2000" },
 		});
 		const bar = this.contentEl.createDiv({ cls: "modal-button-container" });
+		const dim = (isDeciding: boolean): void => {
+			reject.setDisabled(isDeciding);
+			apply.setDisabled(isDeciding || !canApply);
+		};
 		new ButtonComponent(bar).setButtonText(DIALOG.back).onClick(() => this.list());
-		new ButtonComponent(bar)
+		const reject = new ButtonComponent(bar)
 			.setButtonText(DIALOG.reject)
 			.setDestructive()
-			.onClick(() => this.reject(proposal, reason.value.trim()));
-		new ButtonComponent(bar)
+			.onClick(() => this.decide(dim, () => this.reject(id, title, reason.value.trim())));
+		const apply = new ButtonComponent(bar)
 			.setButtonText(DIALOG.apply)
 			.setCta()
-			.setDisabled(!canApply)
-			.onClick(() => this.apply(proposal, seen));
+			.onClick(() => this.decide(dim, () => this.apply(id, title, seen)));
+		dim(false);
 	}
 
-	private async apply({ id, title }: Proposal, seen: string): Promise<void> {
-		const settled = await this.actions.tell(async () => {
-			const { status, reason } = await this.controller.ask("proposals/apply", { id, seen });
-			new Notice(status === "applied" ? applied(title) : notApplied(reason ?? ""));
-		});
-		if (settled) await this.list();
+	/** Settle it, once however often is clicked, and go back to the list. */
+	private async decide(dim: (isDeciding: boolean) => void, work: () => Promise<void>): Promise<void> {
+		const { page } = this;
+		dim(true);
+		const went = await this.actions.tell(work);
+		if (!went) dim(false);
+		else if (page === this.page) await this.list();
 	}
 
-	private async reject({ id, title }: Proposal, reason: string): Promise<void> {
-		const settled = await this.actions.tell(async () => {
-			await this.controller.ask("proposals/reject", reason === "" ? { id } : { id, reason });
-			new Notice(rejected(title));
-		});
-		if (settled) await this.list();
+	private async apply(id: string, title: string, seen: string): Promise<void> {
+		const { status, reason } = await this.controller.ask("proposals/apply", { id, seen });
+		new Notice(status === "applied" ? applied(title) : notApplied(reason ?? ""));
+	}
+
+	private async reject(id: string, title: string, reason: string): Promise<void> {
+		await this.controller.ask("proposals/reject", reason === "" ? { id } : { id, reason });
+		new Notice(rejected(title));
 	}
 }

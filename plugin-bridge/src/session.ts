@@ -40,6 +40,8 @@ export class Failed extends Error {
 export class Session {
 	version = "";
 	features: ReadonlySet<Feature> = new Set();
+	/** It was told to end. */
+	isEnding = false;
 	readonly ended: Promise<Ended>;
 	private readonly bridge: Bridge;
 	private farewell: Problem | null = null;
@@ -84,10 +86,12 @@ export class Session {
 	}
 
 	endInput(): void {
+		this.isEnding = true;
 		this.bridge.endInput();
 	}
 
 	async close(): Promise<void> {
+		this.isEnding = true;
 		await this.bridge.close();
 	}
 

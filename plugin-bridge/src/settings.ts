@@ -32,10 +32,16 @@ export class SidecarTab extends PluginSettingTab {
 		super(app, sidecar);
 		this.icon = "radio-tower";
 		this.token = new ShownToken(controller, actions);
+		actions.onRotated = () => this.token.hide();
 		sidecar.register(controller.watch(() => this.follow()));
 		sidecar.register(controller.on("settings/changed", () => this.update()));
 		sidecar.register(controller.on("agents/changed", () => void this.refresh()));
 		sidecar.register(controller.on("run/finished", () => void this.refresh()));
+		sidecar.register(
+			controller.on("notice", ({ code }) => {
+				if (code === "token-replaced") this.token.hide();
+			}),
+		);
 		sidecar.register(
 			controller.on("proposals/changed", ({ open }) => {
 				this.open = open;
@@ -54,6 +60,24 @@ export class SidecarTab extends PluginSettingTab {
 			...this.agentsEntry(),
 			{ type: "group", heading: TAB.advanced, items: this.advancedRows() },
 		];
+	}
+
+	/** Ask for agents, runs and proposals; draw the tab anew if something is other than before. */
+	async refresh(): Promise<void> {
+		const before = JSON.stringify([this.known, this.open]);
+		try {
+			if (this.controller.has("agents")) {
+				this.known.agents = await this.controller.ask("agents/list", {});
+				this.known.runs = (await this.controller.ask("runs/list", { limit: SHOWN_RUNS })).runs;
+			}
+			if (this.controller.has("proposals")) {
+				const { proposals, left } = await this.controller.ask("proposals/list", {});
+				this.open = proposals.length + left;
+			}
+		} catch (error) {
+			this.controller.note(`plugin: ${String(error)}`); // it ended meanwhile, or the next event brings us back
+		}
+		if (JSON.stringify([this.known, this.open]) !== before) this.update();
 	}
 
 	override hide(): void {
@@ -127,7 +151,7 @@ export class SidecarTab extends PluginSettingTab {
 	}
 
 	private agentsEntry(): SettingDefinitionItem[] {
-		const { value, isWarning, items } = agentsPage(this.app, this.controller, this.actions, this.known, () => void this.refresh());
+		const { value, isWarning, items } = agentsPage(this.app, this.controller, this.actions, this.known, this);
 		return [
 			{
 				type: "page",
@@ -157,7 +181,7 @@ export class SidecarTab extends PluginSettingTab {
 
 	private drawProgram(setting: Setting): () => void {
 		const { controller } = this;
-		addField(setting, {
+		const show = addField(setting, {
 			value: controller.device.program,
 			placeholder: TAB.programFound,
 			check: () => null, // whether it can be used shows at once, in the Status row
@@ -168,6 +192,7 @@ export class SidecarTab extends PluginSettingTab {
 			},
 		});
 		const draw = (): void => {
+			show(controller.device.program); // the button of a problem may have cleared it
 			setting.setDesc(controller.program === null ? TAB.programDesc : programInUse(controller.program, controller.sidecar));
 		};
 		draw();
@@ -182,23 +207,6 @@ export class SidecarTab extends PluginSettingTab {
 		this.token.hide();
 		this.update();
 		void this.refresh();
-	}
-
-	/** Ask for agents, runs and proposals; draw the tab anew if something is other than before. */
-	private async refresh(): Promise<void> {
-		const before = JSON.stringify([this.known, this.open]);
-		try {
-			if (this.controller.has("agents")) {
-				this.known.agents = await this.controller.ask("agents/list", {});
-				this.known.runs = (await this.controller.ask("runs/list", { limit: SHOWN_RUNS })).runs;
-			}
-			if (this.controller.has("proposals")) {
-				this.open = (await this.controller.ask("proposals/list", {})).proposals.length;
-			}
-		} catch (error) {
-			this.controller.note(`plugin: ${String(error)}`); // it ended meanwhile, or the next event brings us back
-		}
-		if (JSON.stringify([this.known, this.open]) !== before) this.update();
 	}
 }
 

@@ -16,6 +16,24 @@ const REAL = process.env.VAULT_SIDECAR_PROGRAM ?? here("../../.venv/bin/vault-si
 const FAKE = here("../test/fake/sidecar.py");
 const NOTES = 6000; // enough for the bar to be seen
 
+/** Records for the list of runs, the newest first: what differs from a usual one. */
+const begun = { ended_at: null, duration_ms: null, turns: null, tools: null, usage: null, chars: null };
+const RUNS = [
+	{ ...begun, outcome: "running", task: "Take stock of the cellar, and list what runs out before spring.", client: "claude-code", started_at: "2026-11-30T11:09:41Z" },
+	{
+		outcome: "failed", agent: "Editor", task: "Tighten Projects/Plan.md to one page.", client: "cursor", duration_ms: 31_400, started_at: "2026-11-30T11:02:10Z",
+		reason: "'Editor' failed: the provider answered 529 (Overloaded).", usage: { input_tokens: 1_204, output_tokens: 0 },
+	},
+	{
+		...begun, outcome: "refused", agent: "Scuot", task: "Which notes mention heating?", client: "claude-code",
+		started_at: "2026-11-30T10:58:03Z", reason: "There is no agent 'Scuot'. list_agents names them.",
+	},
+	{
+		outcome: "turn_limit", started_at: "2026-11-29T18:31:55Z", task: "Read every note of the last ten years and tell what I have learned about heat pumps, tanks and wells.", way: "plugin",
+		client: "dataview", duration_ms: 143_000, reason: "'Scout' stopped after 8 turns without an answer.", usage: { input_tokens: 182_340, output_tokens: 6_120 },
+	},
+];
+
 mkdirSync(out, { recursive: true });
 const work = mkdtempSync(join(tmpdir(), "vault-sidecar-visual-"));
 const vault = join(work, "Notes");
@@ -106,7 +124,8 @@ try {
 		await wrong.shoot("6-error");
 		await wrong.end();
 
-		const scripted = await open(theme, FAKE);
+		const scripted = await open(theme, FAKE, { runs: RUNS });
+		await scripted.page.evaluate(() => window.plugin.controller.device.later({ provider: "anthropic" }));
 		await scripted.row("Enable server").locator(".checkbox-container").click();
 		await scripted.says("Running on");
 		await scripted.row("Proposed changes").locator("button.mod-cta").click();
@@ -119,7 +138,7 @@ try {
 		await scripted.row("Agents").click();
 		await scripted.row("🔭 Scout").locator(".checkbox-container").click();
 		await scripted.page.evaluate(() => window.plugin.api.runAgent("Scout", "Which notes mention heating?", { client: "claude-code" }));
-		await scripted.page.getByText("tokens").waitFor();
+		await scripted.page.getByText("4,312 tokens").waitFor();
 		await scripted.shoot("9-agents");
 		await scripted.end();
 	}

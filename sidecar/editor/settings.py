@@ -39,9 +39,10 @@ def values(given: SettingsGiven, config: Config, known: Sequence[str]) -> Values
         found["surfaces"] = {"enabled": _surfaces(cast("dict[str, bool]", named["surfaces"]), enabled, known)}
     if "provider" in named or "baseUrl" in named:
         name = named.get("provider") or _provider(config)
-        if name is None:
+        if name is not None:
+            found["providers"] = {name: _table(name, config, named)}
+        elif named["baseUrl"] is not None:  # without a provider none is what there is
             raise BadArguments("baseUrl: choose a provider first")
-        found["providers"] = {name: _table(name, config, named)}
     return found
 
 

@@ -60,8 +60,10 @@ def _problem(facts: Facts) -> Problem | None:
     """The gravest thing that is wrong while the daemon works."""
     if facts["phase"] == _AWAY:
         return problem("vault", "The vault's folder is missing.", "Bring it back; the server goes on by itself.")
-    if facts["vectors"].startswith(("away", "off:")):  # "off" alone is somebody's wish
-        return problem("vectors", f"Search by meaning is away: {facts['vectors']}", "Search by words goes on.")
+    state, _, why = facts["vectors"].partition(": ")
+    if state == "away" or (state == "off" and why):  # "off" alone is somebody's wish
+        reason = f"Search by meaning is away: {why}" if why else "Search by meaning is away."
+        return problem("vectors", reason, "Search by words goes on.")
     skipped, total = facts["notes"]["skipped"], facts["notes"]["total"]
     if skipped:
         reason = f"Some notes could not be indexed: {skipped:,} of {max(total, skipped):,}."

@@ -1,4 +1,7 @@
-import { REAL } from "./desk";
+import { describeCompany } from "./company";
+import { preferPython, REAL } from "./desk";
 import { describeReal } from "./reality";
 
+preferPython();
 describeReal(REAL);
+describeCompany(REAL);

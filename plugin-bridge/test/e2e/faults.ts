@@ -61,6 +61,7 @@ function faults(): void {
 			expect(statusText()).toContain("No program at /nowhere/vault-sidecar.");
 			desk.click("Clear path");
 			await until("cleared", () => desk.controller.device.program === "");
+			expect(desk.row("Sidecar program").querySelector("input")?.value).toBe("");
 		});
 
 		it("a folder, a file that may not run and a path that is not whole are told apart", async () => {
@@ -167,6 +168,28 @@ function faults(): void {
 		});
 	});
 
+	it("a token that comes after the tab was closed is not shown when it is opened again", async () => {
+		await openOn();
+		desk.click("Show for 30 s");
+		desk.app.fakeTabs.get("vault-sidecar")?.hide();
+		const { token } = await desk.controller.ask("token/get", {}); // answered after the other one
+		void desk.tab;
+		expect(desk.text("Access token")).not.toContain(token);
+	});
+
+	it("a torn data.json keeps nothing from loading", async () => {
+		desk = new Desk({ program: FAKE });
+		desk.app.fakeData.set("vault-sidecar", '{"statusBar": fal');
+		await desk.open();
+		expect(desk.app.fakeStatusBar.textContent).toBe("Sidecar off");
+	});
+
+	/** How often the plugin has asked for something so far. */
+	function asked(method: string): number {
+		const lines = readFileSync(join(desk.state, "fake.log"), "utf8").trim().split("\n");
+		return lines.filter((line) => (JSON.parse(line) as { method: string }).method === method).length;
+	}
+
 	describe("agents", () => {
 		function openPage(): void {
 			desk.row("Agents").click();
@@ -184,6 +207,20 @@ function faults(): void {
 			expect(answer).toBe("An answer to: Find heating.");
 			await until("notice", () => notices.includes("other-plugin ran Scout: done."));
 			await until("record", () => desk.page.textContent?.includes("Done · 9 s · 4,312 tokens · other-plugin"));
+		});
+
+		it("no longer say that a key is missing once one is chosen", async () => {
+			await open();
+			desk.app.secretStorage.setSecret("claude-key", "sk-very-secret-1234");
+			desk.controller.device.later({ provider: "anthropic" });
+			await desk.turnOn();
+			openPage();
+			await until("missing", () => desk.text("API key").includes("There is no key for anthropic yet."));
+			const select = desk.row("API key").querySelector("select");
+			if (select === null) throw new Error("no choice");
+			select.value = "claude-key";
+			select.dispatchEvent(new Event("change"));
+			await until("there", () => !desk.text("API key").includes("There is no key"));
 		});
 
 		it("say so where there are none, and where nobody pays", async () => {
@@ -212,6 +249,41 @@ function faults(): void {
 			desk.app.fakeRun("Copy diagnostics");
 			await until("diagnostics", () => clipboard.text.startsWith("plugin "));
 			expect(clipboard.text).not.toContain("sk-very");
+		});
+
+		it("stay as they are if the gate is refused, and that is said once", async () => {
+			const data = { code: "disk", reason: "The gates can't be written.", fix: "" };
+			await openOn({ refuse: { "agents/setRemote": data } });
+			await until("agents", () => desk.text("Agents").includes("0 of 2"));
+			openPage();
+			desk.toggle("🔭 Scout");
+			await until("back", () => notices.includes("The gates can't be written.") && !desk.isOn("🔭 Scout"));
+			await desk.controller.ask("status", {});
+			expect(asked("agents/setRemote")).toBe(1);
+		});
+
+		it("can't be switched while the server is off", async () => {
+			await openOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2"));
+			desk.toggle("Enable server");
+			await until("stopped", () => desk.controller.view.phase === "stopped");
+			openPage();
+			desk.toggle("🔭 Scout");
+			expect(desk.isOn("🔭 Scout")).toBe(false);
+			expect(notices).toEqual([]);
+		});
+
+		it("show a provider that config.toml names, and an address that is refused as often as it is tried", async () => {
+			const data = { code: "config", reason: "The address must be https.", fix: "" };
+			await open({ refuse: { "settings/set": data } });
+			desk.controller.device.later({ provider: "cellar" as "openai" });
+			await desk.turnOn();
+			openPage();
+			expect(desk.page.querySelector("select")?.value).toBe("cellar");
+			for (const times of [1, 2]) {
+				desk.type("Address", "http://example.com");
+				await until("refused", () => asked("settings/set") === times && desk.text("Address").includes("must be https"));
+			}
 		});
 
 		it("are cancelled by a command, which says how many there were", async () => {
@@ -259,9 +331,39 @@ function faults(): void {
 				"removed: -- not a file name",
 			]);
 			desk.click("Apply", modal);
+			expect(desk.button("Apply", modal).disabled, "a second click does nothing").toBe(true);
 			await until("applied", () => notices.includes("Applied: Tidy the plan."));
 			await until("one left", () => desk.text("Proposed changes").includes("1 proposal waits for your review."));
 			await until("the list without it", () => !modal.textContent?.includes("Tidy the plan"));
+		});
+
+		it("are listed anew when one is decided on elsewhere, and what is being read stays", async () => {
+			const modal = await review();
+			await until("list", () => modal.textContent?.includes("Tidy the plan"));
+			await desk.controller.ask("proposals/reject", { id: "01KB0000000000000000000A02" });
+			await until("one left", () => modal.textContent?.includes("Tidy the plan") && !modal.textContent.includes("heating"));
+			const lists = asked("proposals/list");
+			desk.click("Review", desk.row("Tidy the plan", modal));
+			await desk.controller.ask("proposals/reject", { id: "01KB0000000000000000000A01" });
+			await until("diff", () => modal.querySelector(".vault-sidecar-diff"));
+			desk.click("Apply", modal);
+			await until("refused", () => notices.includes("It is settled already."));
+			expect(asked("proposals/list")).toBe(lists);
+			expect(desk.button("Reject", modal).disabled).toBe(false);
+		});
+
+		it("are not asked for any more once the window is closed, though it was closed in the middle of applying", async () => {
+			const modal = await review();
+			await until("list", () => modal.textContent?.includes("Tidy the plan"));
+			desk.click("Review", desk.row("Tidy the plan", modal));
+			await until("diff", () => modal.querySelector(".vault-sidecar-diff"));
+			const lists = asked("proposals/list");
+			desk.click("Apply", modal);
+			modal.querySelector<HTMLElement>(".modal-close-button")?.click();
+			await until("applied", () => notices.includes("Applied: Tidy the plan."));
+			await desk.controller.ask("proposals/reject", { id: "01KB0000000000000000000A02" });
+			await desk.controller.ask("status", {});
+			expect(asked("proposals/list")).toBe(lists);
 		});
 
 		it("that can't be applied say why, and are rejected with a reason", async () => {

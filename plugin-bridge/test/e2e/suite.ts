@@ -55,6 +55,8 @@ function session(program: string): void {
 		await until("token shown", () => desk.text("Access token").includes(old));
 		desk.click("Hide");
 		expect(desk.text("Access token")).not.toContain(old);
+		desk.click("Show for 30 s");
+		await until("token shown again", () => desk.text("Access token").includes(old));
 		expect(await knock(desk.url, old)).not.toBe(401);
 
 		desk.click("Regenerate", desk.row("Access token"));
@@ -64,6 +66,7 @@ function session(program: string): void {
 		desk.click("Regenerate", document.querySelector(".modal") as ParentNode);
 		await until("notice", () => notices.some((text) => text.startsWith("New access token made.")));
 		expect(await knock(desk.url, old)).toBe(401);
+		expect(desk.text("Access token"), "what is dead is not shown").not.toContain(old);
 		desk.click("Copy", desk.row("Access token"));
 		const next = await until("new token copied", () => clipboard.text !== old && clipboard.text);
 		expect(await knock(desk.url, next)).not.toBe(401);

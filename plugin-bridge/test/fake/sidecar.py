@@ -4,8 +4,9 @@
 FAKE_SIDECAR is a JSON object that says what is odd today: `protocol`, `version`, `mute` (methods that are never
 answered), `refuse` (method to error data), `noise` (lines on stdout that are no messages), `deaf` (does not end when
 stdin closes), `steps` (how many `state` events the index takes), `linger` (a grandchild that holds stdout open),
-`last_words` (a line on stderr before it ends by itself after `start`), `exit` (code then), `features`. Settings are
-kept in fake.json of VAULT_SIDECAR_STATE, each line that comes in is added to fake.log there. Standard library only.
+`last_words` (a line on stderr before it ends by itself after `start`), `exit` (code then), `features`, `runs` (what
+is not usual of each record). Settings are kept in fake.json of VAULT_SIDECAR_STATE, each line that comes in is added
+to fake.log there. Standard library only.
 """
 
 import http.server
@@ -60,7 +61,7 @@ class Sidecar:
         self.server = None
         self.done = 0
         self.refused = None
-        self.runs = []
+        self.runs = [run(n, "Scout", "", "done", None) | odd for n, odd in enumerate(ODD.get("runs", ()))]
         self.proposals = [proposal(1, "Tidy the plan"), proposal(2, "Add a note on heating")]
         self.agents = [agent("Scout", "🔭", None), agent("Editor", None, "no persona")]
         self.has_key = False
@@ -209,6 +210,7 @@ class Sidecar:
         for one in self.agents:
             if one["name"] == params["name"]:
                 one["remote"] = params["on"]
+        self.tell("agents/changed", {})
         return self.on_agents_list({})
 
     def on_agents_run(self, params):

@@ -91,6 +91,64 @@ describe("a long life", () => {
 		await until("given up", () => controller.view.phase === "error");
 	});
 
+	it("one that is told to end and at once wanted again makes way for a new one", async () => {
+		make({});
+		await controller.setEnabled(true);
+		const first = pid();
+		void controller.setEnabled(false);
+		await controller.setEnabled(true);
+		expect(pid()).not.toBe(first);
+		await expect(controller.ask("status", {})).resolves.toMatchObject({ pid: pid() });
+	});
+
+	/** Turn it on, and allow writes before the daemon has started. */
+	async function allowedWhileItStarts(odd: object): Promise<void> {
+		make(odd);
+		const tried = controller.setEnabled(true);
+		await until("child", () => pid() > 0);
+		await controller.change({ allowWrites: true });
+		expect(controller.settings.allowWrites).toBe(true);
+		await tried;
+	}
+
+	it("what is changed while it starts is brought after, and only once", async () => {
+		await allowedWhileItStarts({});
+		await until("taken", () => Object.keys(controller.device.pending).length === 0);
+		expect(controller.settings.allowWrites).toBe(true);
+		await controller.change({ allowWrites: false });
+		expect(controller.settings.allowWrites).toBe(false);
+		await controller.restart();
+		expect(controller.settings.allowWrites).toBe(false);
+	});
+
+	it("what is changed while it starts and then refused is told, and is shown as it is", async () => {
+		const said: string[] = [];
+		const data = { code: "overridden", reason: "Allow writes comes from the environment.", fix: "" };
+		const tried = allowedWhileItStarts({ refuse: { "settings/set": data } });
+		controller.on("notice", ({ text }) => said.push(text));
+		await tried;
+		await until("told", () => said.includes(data.reason));
+		expect(controller.device.pending).toEqual({});
+		expect(controller.settings.allowWrites).toBe(false);
+	});
+
+	it("who listens anew while being told is told once", async () => {
+		make({});
+		await controller.setEnabled(true);
+		let told = 0;
+		let stop: () => void = () => undefined;
+		const listen = (): void => {
+			stop = controller.on("agents/changed", () => {
+				told += 1;
+				stop();
+				if (told < 10) listen(); // more would hold up the test for ever
+			});
+		};
+		listen();
+		await controller.ask("agents/setRemote", { name: "Scout", on: true });
+		expect(told).toBe(1);
+	});
+
 	it("one that dies soon is not started again", async () => {
 		make({});
 		await controller.setEnabled(true);

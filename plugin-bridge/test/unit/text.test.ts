@@ -155,6 +155,7 @@ describe("agents and runs", () => {
 		expect(text.agentProblems({ ...agent, problem: "no persona", changed: false, hints: [] })).toEqual(["No persona."]);
 		expect(text.agentsValue({ folder: "Agents", agents: [], provider: null })).toBe("None");
 		expect(text.runDesc(run)).toBe("Done · 2026-11-30 11:12 UTC");
+		expect(text.runDesc({ ...run, duration_ms: 300, client: "x\u202ey" })).toBe("Done · under 1 s · x y · 2026-11-30 11:12 UTC");
 		expect(text.runNotice(run)).toBe("A client ran Scout: done.");
 		expect(text.runNotice({ ...run, outcome: "timeout", client: "cursor" })).toBe("cursor ran Scout: took too long.");
 		expect(text.runNotice({ ...run, agent: null })).toBe("A client ran an agent: done.");
@@ -169,5 +170,11 @@ describe("text from outside", () => {
 
 	it("shows what would not show", () => {
 		expect(text.visible("a\u202eb\u200bc\td\r")).toBe("a⟨U+202E⟩b⟨U+200B⟩c\td⟨U+000D⟩");
+		// words for a machine that no page shows: tags, a filler, a letter mark, a style beyond those of emoji
+		expect(text.visible("a\u{e0041}b\u3164c\u061cd\u{e0101}")).toBe("a⟨U+E0041⟩b⟨U+3164⟩c⟨U+061C⟩d⟨U+E0101⟩");
+	});
+
+	it("leaves emoji and scripts whole that need joiners", () => {
+		for (const whole of ["👩‍💻 ❤️", "می‌خواهم", "笔记 é"]) expect([text.visible(whole), text.short(whole)]).toEqual([whole, whole]);
 	});
 });

@@ -127,9 +127,12 @@ export class ToggleComponent extends ValueComponent<boolean> implements real.Tog
 		return this.on;
 	}
 
+	/** Tells of the change, as the app's does. */
 	setValue(on: boolean): this {
+		if (this.on === on) return this;
 		this.on = on;
 		this.toggleEl.toggleClass("is-enabled", on);
+		this.changed(on);
 		return this;
 	}
 
@@ -139,9 +142,7 @@ export class ToggleComponent extends ValueComponent<boolean> implements real.Tog
 	}
 
 	onClick(): void {
-		if (this.disabled) return;
-		this.setValue(!this.on);
-		this.changed(this.on);
+		if (!this.disabled) this.setValue(!this.on);
 	}
 
 	onChange(callback: (value: boolean) => unknown): this {

@@ -98,9 +98,9 @@ export abstract class Plugin extends Component implements real.Plugin {
 		});
 	}
 
-	loadData(): Promise<unknown> {
-		const raw = this.fakeApp.fakeData.get(this.manifest.id);
-		return Promise.resolve(raw === undefined ? null : JSON.parse(raw));
+	async loadData(): Promise<unknown> {
+		const raw = await Promise.resolve(this.fakeApp.fakeData.get(this.manifest.id));
+		return raw === undefined ? null : JSON.parse(raw);
 	}
 
 	saveData(data: unknown): Promise<void> {
