@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.errors import Conflict, NotFound, NotWritten, SidecarError, Unreadable
+from sidecar.errors import Conflict, NotFound, NotWritten, SidecarError, Unreadable, VaultAway
 from sidecar.services import proposal_record
 from sidecar.services.proposal_record import FOLDER, Proposal, Resolution, Status
 from sidecar.ulids import PATTERN
@@ -119,17 +119,18 @@ class ProposalStore:
 
         Raises:
             NotWritten: the disk refused, or something is in the way; nothing of it is left.
+            VaultAway: the vault itself is gone.
         """
         aside = f".{proposal.id}.{secrets.token_hex(8)}.tmp"
         try:
             files.create(_place(aside, _RECORD), proposal_record.encode(proposal))
             files.create(_place(aside, _PATCH), patch)
             self._name(aside, proposal.id)
+        except VaultAway:
+            raise
         except (OSError, NotThere, SidecarError) as failed:
             self._discard(aside)
-            cause = failed if isinstance(failed, OSError) else failed.__cause__
-            reason = f": {reason_of(cause)}" if isinstance(cause, OSError) else ": a part of its path is no folder"
-            raise NotWritten(f"The proposal could not be stored{reason}.") from failed
+            raise NotWritten(f"The proposal could not be stored: {_reason(failed)}.") from failed
 
     def stamp(self, files: Files, proposal_id: str, status: Status, resolution: Resolution) -> Proposal:
         """Write down what was decided; the proposal as it is now.
@@ -218,10 +219,20 @@ def _forget(path: VaultPath, data: bytes, why: Why) -> None:
     """What a cut off stamp leaves is an older or a newer record of ours; nothing in it is lost."""
 
 
+def _reason(failed: Exception) -> str:
+    """Why nothing could be stored, as the end of a sentence."""
+    cause = failed if isinstance(failed, OSError) else failed.__cause__
+    if isinstance(cause, OSError):
+        return reason_of(cause)
+    other = isinstance(failed, Conflict)
+    return f"'{FOLDER}' is there in another spelling" if other else "a part of its path is no folder"
+
+
 def no_proposal(ending: str) -> NotFound:
     """The error for a proposal that is not there."""
+    short = f" The end of an id needs {SHORTEST_END} characters at least." if len(ending) < SHORTEST_END else ""
     return NotFound(
-        f"There is no proposal '{echo(ending)}'. 'vault-sidecar proposals list --all' shows those there are."
+        f"There is no proposal '{echo(ending)}'.{short} 'vault-sidecar proposals list --all' shows those there are."
     )
 
 

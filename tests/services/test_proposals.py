@@ -19,12 +19,14 @@ from sidecar.errors import (
     BadPath,
     Conflict,
     NotFound,
+    NotWritten,
     Protected,
     TooLarge,
     Unreadable,
 )
 from sidecar.services import proposals as module
 from sidecar.services.applying import JOURNAL, Journal
+from sidecar.services.proposal_plans import Change
 from sidecar.ulids import Ulids
 from sidecar.vault.paths import VaultPath
 from tests.services.suggestions import AUTHOR, Bench, open_bench
@@ -117,6 +119,13 @@ async def test_any_title_and_rationale_come_back_as_they_were(bench: Bench, text
     assert (bench.record(proposal)["title"], bench.record(proposal)["rationale"]) == (text, text)
     [listed] = (await bench.proposals.listed())["proposals"]
     assert (listed["title"], listed["rationale"]) == (text, text)
+
+
+async def test_another_spelling_of_the_folder_is_told(bench: Bench) -> None:
+    (bench.vault / ".KP").mkdir()
+    with pytest.raises(NotWritten) as refused:
+        await bench.propose(("x.md", "x"))
+    assert str(refused.value) == "The proposal could not be stored: '.kp/proposals' is there in another spelling."
 
 
 async def test_half_a_character_is_no_text(bench: Bench) -> None:
@@ -429,6 +438,39 @@ async def test_an_id_twice_in_a_proposal_rejects(bench: Bench) -> None:
     block = "---\nkp_id: kp:0192\n---\n"
     proposal = await bench.propose(("One.md", block), ("Two.md", block))
     assert await bench.rejected(proposal) == "'One.md' and 'Two.md' both have the id 'kp:0192'."
+
+
+async def test_a_folder_in_two_spellings_rejects(bench: Bench) -> None:
+    proposal = await bench.propose(("New/a.md", "x"), ("Other/b.md", "x"))
+    for name in ("proposal.json", "changes.patch"):
+        file = bench.vault / proposal.dir / name
+        file.write_text(file.read_text().replace("Other/b.md", "new/b.md"))
+    assert await bench.rejected(proposal) == (
+        "'new/b.md' spells a folder of 'New/a.md' in another way; use one spelling."
+    )
+
+
+async def test_more_files_than_a_proposal_may_have_reject(bench: Bench) -> None:
+    proposal = await bench.propose(*((f"{number}.md", "x") for number in range(100)))
+    record = bench.vault / proposal.dir / "proposal.json"
+    record.write_text(json.dumps(bench.record(proposal) | {"files": [f"{number}.md" for number in range(101)]}))
+    bench.patch(proposal).write_bytes(
+        bench.patch(proposal).read_bytes() + b"\n--- /dev/null\n+++ b/100.md\n@@ -0,0 +1 @@\n+x\n"
+    )
+    assert await bench.rejected(proposal) == TOO_LARGE
+
+
+async def test_what_was_begun_is_taken_back_before_it_is_rejected(bench: Bench) -> None:
+    proposal = await bench.propose(("Projects/Plan.md", NEW_PLAN), ("New.md", "x"))
+    changes = (
+        Change(VaultPath("Projects/Plan.md"), PLAN.encode(), NEW_PLAN.encode()),
+        Change(VaultPath("New.md"), None, b"x"),
+    )
+    await asyncio.to_thread(Journal.of(proposal.id, "cli", changes, ()).write, bench.state)
+    bench.lay("Projects/Plan.md", NEW_PLAN)
+    assert (await bench.proposals.reject(proposal.id, "cli")).status == "rejected"
+    assert bench.notes() == {"Projects/Plan.md": PLAN.encode()}
+    assert not (bench.state / JOURNAL).exists()
 
 
 async def test_what_was_not_shown_is_not_applied(bench: Bench) -> None:
