@@ -17,7 +17,7 @@ from sidecar.services import proposal_record
 from sidecar.services.proposal_record import FOLDER, Proposal, Resolution, Status
 from sidecar.ulids import PATTERN
 from sidecar.vault.displaced import Why
-from sidecar.vault.door import Folder, NotThere
+from sidecar.vault.door import NotThere
 from sidecar.vault.files import Changed, Files
 from sidecar.vault.jail import Jail
 from sidecar.vault.leftovers import sweep
@@ -149,35 +149,27 @@ class ProposalStore:
         return proposal_record.decode(proposal_id, record)
 
     def tidy(self, *, before_ns: int) -> int:
-        """Remove what processes that were cut off have left; how many proposals that were never finished."""
-        sweep(self._jail, _forget, before_ns=before_ns, start=VaultPath(FOLDER))
-        folder = self._folder()
-        if folder is None:
-            return 0
-        try:
-            unfinished = [name for name, is_folder in folder.entries() if is_folder and _UNFINISHED.fullmatch(name)]
-        finally:
-            folder.close()
-        return sum(self._discard(name, before_ns=before_ns) for name in unfinished)
+        """Remove what processes that were cut off have left; how many proposals that were never finished.
 
-    def _names(self) -> list[str]:
-        """By name, which is by age."""
+        Raises:
+            Unreadable: the folder can't be listed.
+        """
+        sweep(self._jail, _forget, before_ns=before_ns, start=VaultPath(FOLDER))
+        return sum(self._discard(name, before_ns=before_ns) for name in self._names(_UNFINISHED))
+
+    def _names(self, pattern: re.Pattern[str] = PATTERN) -> list[str]:
+        """Folders by name, which is by age."""
         try:
-            folder = self._folder()
-            if folder is None:
+            try:
+                folder = self._jail.folder(VaultPath(FOLDER))
+            except NotThere:
                 return []
             try:
-                return sorted(name for name, is_folder in folder.entries() if is_folder and PATTERN.fullmatch(name))
+                return sorted(name for name, is_folder in folder.entries() if is_folder and pattern.fullmatch(name))
             finally:
                 folder.close()
         except OSError as failed:
             raise Unreadable(f"'{FOLDER}' can't be read: {reason_of(failed)}.") from failed
-
-    def _folder(self) -> Folder | None:
-        try:
-            return self._jail.folder(VaultPath(FOLDER))
-        except NotThere:
-            return None
 
     def _name(self, aside: str, proposal_id: str) -> None:
         folder = self._jail.folder(VaultPath(FOLDER))

@@ -46,16 +46,28 @@ def test_a_very_long_line_is_not_looked_into() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["x\ufe0f\ufe0f", "x\U000e0101\U000e0165", "a\u200d\u200cb", "a\u200d\u200db", "x\ufe0f\u200d\u200d", "\u2800", "\u3164",
-     "\U000e0041", "\U000e0080", "\ufe0f\u200d\ufe0f"],
+    [
+        "x\ufe0f\ufe0f",
+        "x\U000e0101\U000e0165",
+        "a\u200d\u200cb",
+        "a\u200d\u200db",
+        "x\ufe0f\u200d\u200d",
+        "\ufe0f\u200d\ufe0f",
+        "\u2800",
+        "\u3164",
+        "\U000e0041",
+        "\U000e0080",
+    ],
     ids=ascii,
-)  # fmt: skip
+)
 def test_what_nobody_would_see_is_spelled_out(text: str) -> None:
     assert visible(text).isascii()
 
 
 @pytest.mark.parametrize(
-    "text", ["❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "👨\u200d👩\u200d👧", "葛\U000e0100", "नि\u200dक", "می\u200cخواهم"], ids=ascii
+    "text",
+    ["❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "👨\u200d👩\u200d👧", "葛\U000e0100", "नि\u200dक", "می\u200cخواهم"],
+    ids=ascii,
 )
 def test_emoji_and_scripts_that_need_joiners_stay(text: str) -> None:
     assert visible(text) == text
