@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sidecar.cli.ink import Ink, visible
+from sidecar.cli.ink import UNSEEN, Ink, visible
 from sidecar.vault import patch
 from sidecar.vault.edits import edits
 from sidecar.vault.patch import BadPatch, FilePatch, Hunk
 
-_WORDS: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_WORDS: Final = re.compile(rf"\w+|\s+|{UNSEEN}+|[^\w\s]")  # what shows nothing stays together: `visible` looks at all
 _MOST_WORDS: Final = 2000  # of a line; a longer one is not looked into
 _ALIKE: Final = 0.4  # two lines with a smaller share of common letters are two lines, not one that was changed
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from typing import Final, TextIO
 
 from sidecar.vault.paths import printable
 
-_JOINERS: Final = "\u200c\u200d"  # emoji and some scripts are not right without them
+# Joiners and variation selectors: emoji and some scripts are not right without them, one at a time. More in a row, but
+# for a selector and the joiner of an emoji, say something that nobody sees.
+_JOINERS: Final = "\u200c\u200d"
+_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+UNSEEN: Final = f"[{_JOINERS}{_SELECTORS}]"
+_MANY_UNSEEN: Final = re.compile(f"(?![{_SELECTORS}]\u200d(?!{UNSEEN})){UNSEEN}{{2,}}")
+# Letters, marks and free numbers of Unicode that show nothing either.
+_EMPTY: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
 
 
 class Ink:
@@ -56,12 +67,20 @@ def visible(text: str) -> str:
     That is control characters, and those that turn the direction of writing or show nothing: what is read must be
     what is applied.
     """
+    if not text.isascii():
+        text = _EMPTY.sub(_spelled, _MANY_UNSEEN.sub(_spelled, text))
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
     if character == "\t" or character in _JOINERS:
         return character
-    if unicodedata.category(character) == "Cf":
-        return f"\\u{ord(character):04x}"
-    return printable(character)
+    return _spell(character) if unicodedata.category(character) == "Cf" else printable(character)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return "".join(map(_spell, found[0]))
+
+
+def _spell(character: str) -> str:
+    return f"\\u{ord(character):04x}"

@@ -62,17 +62,22 @@ def _apply(place: Where, args: Namespace, ink: Ink) -> int:
     if not args.json:
         _print(args, facts, lambda: _shown(facts, ink))
         sys.stdout.flush()
+    elif not args.yes:  # nobody is asked about what was not shown
+        sys.stderr.writelines(f"{line}\n" for line in _shown(facts, Ink.for_stream(sys.stderr)))
     if facts["status"] != "open":
         print(visible(facts["problem"]), file=sys.stderr)
         return 1
     if not args.yes and not _agrees("Apply it?" if facts["applicable"] else "It can't be applied. Reject it?"):
         print("nothing was changed", file=sys.stderr)
         return 1
-    settled = _decide(
-        place,
-        lambda client: client.post("/admin/proposals/apply", id=facts["id"], by="cli", seen=facts["checksum"]),
-        lambda alone: alone.apply(facts["id"], "cli", facts["checksum"]),
-    )
+    if facts["applicable"] or args.yes:
+        settled = _decide(
+            place,
+            lambda client: client.post("/admin/proposals/apply", id=facts["id"], by="cli", seen=facts["checksum"]),
+            lambda alone: alone.apply(facts["id"], "cli", facts["checksum"]),
+        )
+    else:  # also if it could be applied by now: nobody has agreed to that
+        settled = _rejected(place, facts["id"], facts["problem"])
     if args.json:
         print(json.dumps(settled))
     if settled["status"] != "applied":
@@ -84,17 +89,20 @@ def _apply(place: Where, args: Namespace, ink: Ink) -> int:
 
 
 def _reject(place: Where, args: Namespace) -> int:
-    reason: str | None = args.reason
-    settled = _decide(
-        place,
-        lambda client: client.post("/admin/proposals/reject", id=args.id, by="cli", reason=reason),
-        lambda alone: alone.reject(args.id, "cli", reason),
-    )
+    settled = _rejected(place, args.id, args.reason)
     if args.json:
         print(json.dumps(settled))
     else:
         print(f"rejected {settled['id']}", file=sys.stderr)
     return 0
+
+
+def _rejected(place: Where, proposal_id: str, reason: str | None) -> Facts:
+    return _decide(
+        place,
+        lambda client: client.post("/admin/proposals/reject", id=proposal_id, by="cli", reason=reason),
+        lambda alone: alone.reject(proposal_id, "cli", reason),
+    )
 
 
 # through the daemon, or without one
@@ -178,7 +186,9 @@ def _said(settled: Facts) -> str:
         for what, key in (("changed", "changed_notes"), ("created", "created_notes"))
         if settled[key]
     ]
-    kept = "; the old text is kept, see 'vault-sidecar recover list'" if settled["changed_notes"] else ""
+    count = len(settled["changed_notes"])
+    texts = "old text is" if count == 1 else "old texts are"
+    kept = f"; the {texts} kept, see 'vault-sidecar recover list'" if count else ""
     return f"applied {settled['id']}: {'; '.join(parts)}{kept}"
 
 
@@ -207,4 +217,7 @@ def _wrapped(text: str) -> Iterator[str]:
 
 
 def _local(moment: str) -> str:
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    try:
+        return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):  # not every year has a place in every time zone
+        return moment

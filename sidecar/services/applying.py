@@ -27,7 +27,7 @@ from sidecar.vault.paths import VaultPath, echo, printable
 logger = logging.getLogger(__name__)
 
 JOURNAL: Final = "applying.json"
-_MAX_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 16 << 20  # a hundred new notes, each below thirty new folders of its own, need 5 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,10 @@ class Journal:
             files = tuple((str(path), old, str(new)) for path, old, new in facts["files"])
             return Journal(str(facts["id"]), str(facts["by"]), files, tuple(map(str, facts["folders"])))
         except (ValueError, TypeError, KeyError, RecursionError) as bad:
-            raise Unreadable(f"{JOURNAL} in the state folder is damaged") from bad
+            raise Unreadable(
+                f"{JOURNAL} in the state folder is damaged, so a proposal that was being applied can't be taken back."
+                " Compare its notes with 'vault-sidecar recover list', then delete that file."
+            ) from bad
 
     @staticmethod
     def remove(state_dir: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -58,7 +59,7 @@ def read(state_dir: Path) -> DigestLog:
     try:
         data = private_files.read(state_dir / FILE_NAME, max_bytes=_MAX_BYTES)
         return DigestLog() if data is None else _parsed(json.loads(data))
-    except (ValueError, RecursionError, TypeError, KeyError, TooLarge):
+    except (ValueError, ArithmeticError, RecursionError, TypeError, LookupError, AttributeError, TooLarge):
         logger.warning("%s can't be read; digests begin anew", FILE_NAME)
         return DigestLog()
 
@@ -75,7 +76,11 @@ def write(state_dir: Path, log: DigestLog) -> None:
 def _parsed(found: Any) -> DigestLog:
     facts = cast("dict[str, Any]", found)
     entries = tuple(Entry(**{key: str(value) for key, value in entry.items()}) for entry in facts["entries"])
+    if not all(entry.note_id.startswith("kp:") for entry in entries):
+        raise ValueError("a digest has no id of its own")
     last_run: object = facts["last_run"]
+    if last_run is not None and datetime.fromisoformat(str(last_run)).tzinfo is None:
+        raise ValueError("last_run has no offset from UTC")
     return DigestLog(
         entries,
         int(facts["seen_until"]),

@@ -65,6 +65,7 @@ class Digests:
         self._clock = clock
         self._lane = Lane("digests")
         self._one = asyncio.Lock()
+        self._running: set[asyncio.Task[Outcome]] = set()
         self._daily: asyncio.Task[None] | None = None
 
     # reading
@@ -90,9 +91,25 @@ class Digests:
             NotReady: not all notes are indexed yet.
             SidecarError: the proposal could not be stored.
         """
-        async with self._one:
-            moment = now or self._clock()
-            return await self._run(moment.astimezone().date(), moment)
+        moment = now or self._clock()
+        return await self._whole(moment.astimezone().date(), moment)
+
+    async def _whole(self, day: date, now: datetime) -> Outcome:
+        """Go on to the end although the caller may leave: between proposal and log, the day would be half made."""
+
+        async def run() -> Outcome:
+            async with self._one:
+                return await self._run(day, now)
+
+        task = asyncio.create_task(run())
+        self._running.add(task)
+        task.add_done_callback(self._has_ended)
+        return await asyncio.shield(task)
+
+    def _has_ended(self, task: asyncio.Task[Outcome]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.debug("a digest was not made")  # the caller may have left, and then nobody else asks
 
     async def _run(self, day: date, now: datetime) -> Outcome:
         self._corpus.refuse_while_filling()
@@ -120,7 +137,11 @@ class Digests:
     async def _exists(self, path: str, day: date, log: DigestLog) -> bool:
         if any(entry.day == day.isoformat() for entry in log.entries):
             return True
-        return await self._corpus.kind(VaultPath(path)) != "missing"
+        if await self._corpus.kind(VaultPath(path)) != "missing":
+            return True
+        # the log may be lost, or the disk refused it after the proposal was stored
+        stored = (await self._proposals.listed(every=True))["proposals"]
+        return any(each["author"] == AUTHOR and path in each["files"] for each in stored)
 
     async def _picked(self, new: New, now: datetime) -> tuple[list[Picked], str | None]:
         """The best of the new notes, and what the ranking had to do without."""
@@ -142,7 +163,8 @@ class Digests:
 
     async def _item(self, picked: Picked) -> Item:
         text = await self._corpus.ask(lambda reader: reader.text_at(picked.card.path))
-        return Item(picked.card, extract_of(text or ""), picked.closeness)
+        # not on the loop: a large note may have no paragraph, and is gone through to its end
+        return Item(picked.card, await self._lane.run(extract_of, text or ""), picked.closeness)
 
     # daily
 
@@ -155,6 +177,8 @@ class Digests:
         if self._daily:
             self._daily.cancel()
             await asyncio.wait((self._daily,))
+        if self._running:
+            await asyncio.wait(self._running)
         await self._lane.close()
 
     async def _run_daily(self, at: time) -> None:
@@ -178,8 +202,7 @@ class Digests:
         slot = last_slot(now, at)
         log = await self._lane.run(digest_log.read, self._state_dir)
         if log.last_run is None or datetime.fromisoformat(log.last_run) < slot:
-            async with self._one:
-                outcome = await self._run(slot.astimezone().date(), now)
+            outcome = await self._whole(slot.astimezone().date(), now)
             logger.info("%s", outcome.said)
         return min(max((next_slot(now, at) - now).total_seconds(), _FIRST_LOOK_S), _LONGEST_SLEEP_S)
 

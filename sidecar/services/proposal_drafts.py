@@ -11,7 +11,7 @@ from sidecar.services.proposal_store import MAX_PATCH_BYTES
 from sidecar.services.protection import Protection, refuse_managed
 from sidecar.vault import patch
 from sidecar.vault.jail import Jail
-from sidecar.vault.names import folded
+from sidecar.vault.names import folded, twin_in
 from sidecar.vault.notes import decode
 from sidecar.vault.paths import VaultPath, echo
 from sidecar.vault.placing import Placing
@@ -62,6 +62,40 @@ class Rules:
             return self._jail.read(path, max_bytes=MAX_BYTES).data
         except NotFound:
             return None
+
+    def together(self, paths: Sequence[VaultPath]) -> None:
+        """Whether these notes can be changed as one.
+
+        Raises:
+            BadArguments: a path is there twice.
+            BadPath: a note would have to be a folder, or a new folder is spelled in two ways.
+        """
+        notes: set[str] = set()
+        for path in paths:
+            if folded(path.text) in notes:
+                raise BadArguments(f"'{echo(path.text)}' is listed twice.")
+            notes.add(folded(path.text))
+        folders: dict[str, list[tuple[VaultPath, VaultPath]]] = {}
+        for path in paths:
+            above = path.parent
+            while above.text:
+                form = folded(above.text)
+                if form in notes:
+                    raise BadPath(f"'{echo(path.text)}' can't lie in '{echo(above.text)}', which is a note.")
+                self._refuse_two_spellings(path, above, folders.setdefault(form, []))
+                above = above.parent
+
+    def _refuse_two_spellings(self, path: VaultPath, above: VaultPath, seen: list[tuple[VaultPath, VaultPath]]) -> None:
+        """`seen`: folders of nearly that name, and a note in each; grows."""
+        if any(folder == above for folder, _ in seen):
+            return
+        for folder, other in seen:
+            # two that are on the disk were somebody's choice
+            if twin_in([folder.text], above.text) and self._jail.kind(above) == "missing":
+                raise BadPath(
+                    f"'{echo(path.text)}' spells a folder of '{echo(other.text)}' in another way; use one spelling."
+                )
+        seen.append((above, path))
 
     def change(self, path: VaultPath, old: bytes | None, new: bytes) -> None:
         """Whether a note may be changed in this way.
@@ -137,17 +171,7 @@ def _texts(files: Sequence[tuple[str, str]]) -> list[bytes]:
 
 def _paths(rules: Rules, raws: Sequence[str]) -> list[VaultPath]:
     paths = [rules.path(raw) for raw in raws]
-    seen: set[str] = set()
-    for path in paths:
-        if folded(path.text) in seen:
-            raise BadArguments(f"'{echo(path.text)}' is listed twice.")
-        seen.add(folded(path.text))
-    for path in paths:
-        above = path.parent
-        while above.text:
-            if folded(above.text) in seen:
-                raise BadPath(f"'{echo(path.text)}' can't lie in '{echo(above.text)}', which is a note.")
-            above = above.parent
+    rules.together(paths)
     return paths
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sidecar.errors import BadPath, Conflict, NotWritten, Protected, TooLarge
-from sidecar.services.proposal_drafts import Rules
+from sidecar.errors import BadArguments, BadPath, Conflict, NotWritten, Protected, TooLarge
+from sidecar.services.proposal_drafts import MAX_FILES, Rules, too_large
 from sidecar.services.proposal_record import Proposal
 from sidecar.vault import patch
 from sidecar.vault.notes import parse_note
@@ -64,6 +64,8 @@ def planned(rules: Rules, proposal: Proposal, data: bytes) -> Plan:
         CannotApply: a check failed.
         Unreadable: a note can't be looked at, so nothing is known.
     """
+    if len(proposal.files) > MAX_FILES:
+        raise CannotApply(str(too_large()))
     try:
         patches = {each.path: each for each in patch.parse(data)}
     except BadPatch as bad:
@@ -74,7 +76,12 @@ def planned(rules: Rules, proposal: Proposal, data: bytes) -> Plan:
     for path in proposal.files:
         if path not in patches:
             raise CannotApply(f"The patch has no change of '{echo(path)}', which the proposal names.")
-    return Plan(tuple(_change(rules, patches[path]) for path in proposal.files))
+    changes = tuple(_change(rules, patches[path]) for path in proposal.files)
+    try:
+        rules.together([change.path for change in changes])
+    except (BadArguments, BadPath) as refused:
+        raise CannotApply(str(refused)) from refused
+    return Plan(changes)
 
 
 def refuse_taken(claimed: Mapping[str, str], taken: Mapping[str, str]) -> None:

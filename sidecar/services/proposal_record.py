@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast, get_args
 
-from sidecar.errors import Unreadable
+from sidecar.errors import BadArguments, Unreadable
 
 Status = Literal["open", "applied", "rejected"]
 By = Literal["cli", "plugin", "console"]
@@ -16,6 +16,9 @@ By = Literal["cli", "plugin", "console"]
 FOLDER: Final = ".kp/proposals"
 MAX_BYTES: Final = 2 << 20
 """Of one `proposal.json`; title, rationale and a hundred paths need less, whatever is in them."""
+
+MAX_REASON: Final = 2000
+"""Characters of what a person gives as a reason."""
 
 _SCHEMA: Final = "proposals/v1"
 _UTC: Final = ("Z", "+00:00")
@@ -95,6 +98,20 @@ def stamped(data: bytes, status: Status, resolution: Resolution) -> bytes:
     return _json({**_object(data), "status": status, "resolution": made})
 
 
+def refuse_no_reason(reason: str) -> None:
+    """Refuse what can't be written into a record.
+
+    Raises:
+        BadArguments: it is too long, or holds half a character.
+    """
+    if len(reason) > MAX_REASON:
+        raise BadArguments(f"reason: at most {MAX_REASON:,} characters.")
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        raise BadArguments("reason: must be text.") from None
+
+
 def _json(facts: dict[str, Any]) -> bytes:
     return (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode()
 
@@ -105,7 +122,12 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as bad:
         raise Unreadable("proposal.json is no JSON") from bad
     _expect(isinstance(found, dict), "proposal.json holds no object")
-    return cast("dict[str, Any]", found)
+    facts = cast("dict[str, Any]", found)
+    try:
+        _json(facts)
+    except (ValueError, RecursionError) as bad:  # half a character, or nested too deep: no stamp could be set
+        raise Unreadable("proposal.json holds what can't be written again") from bad
+    return facts
 
 
 def _files(found: object) -> tuple[str, ...]:

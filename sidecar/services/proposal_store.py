@@ -12,12 +12,12 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidecar.errors import Conflict, NotFound, NotWritten, SidecarError, Unreadable
+from sidecar.errors import Conflict, NotFound, NotWritten, SidecarError, Unreadable, VaultAway
 from sidecar.services import proposal_record
 from sidecar.services.proposal_record import FOLDER, Proposal, Resolution, Status
 from sidecar.ulids import PATTERN
 from sidecar.vault.displaced import Why
-from sidecar.vault.door import Folder, NotThere
+from sidecar.vault.door import NotThere
 from sidecar.vault.files import Changed, Files
 from sidecar.vault.jail import Jail
 from sidecar.vault.leftovers import sweep
@@ -119,17 +119,18 @@ class ProposalStore:
 
         Raises:
             NotWritten: the disk refused, or something is in the way; nothing of it is left.
+            VaultAway: the vault itself is gone.
         """
         aside = f".{proposal.id}.{secrets.token_hex(8)}.tmp"
         try:
             files.create(_place(aside, _RECORD), proposal_record.encode(proposal))
             files.create(_place(aside, _PATCH), patch)
             self._name(aside, proposal.id)
+        except VaultAway:
+            raise
         except (OSError, NotThere, SidecarError) as failed:
             self._discard(aside)
-            cause = failed if isinstance(failed, OSError) else failed.__cause__
-            reason = f": {reason_of(cause)}" if isinstance(cause, OSError) else ": a part of its path is no folder"
-            raise NotWritten(f"The proposal could not be stored{reason}.") from failed
+            raise NotWritten(f"The proposal could not be stored: {_reason(failed)}.") from failed
 
     def stamp(self, files: Files, proposal_id: str, status: Status, resolution: Resolution) -> Proposal:
         """Write down what was decided; the proposal as it is now.
@@ -148,35 +149,27 @@ class ProposalStore:
         return proposal_record.decode(proposal_id, record)
 
     def tidy(self, *, before_ns: int) -> int:
-        """Remove what processes that were cut off have left; how many proposals that were never finished."""
-        sweep(self._jail, _forget, before_ns=before_ns, start=VaultPath(FOLDER))
-        folder = self._folder()
-        if folder is None:
-            return 0
-        try:
-            unfinished = [name for name, is_folder in folder.entries() if is_folder and _UNFINISHED.fullmatch(name)]
-        finally:
-            folder.close()
-        return sum(self._discard(name, before_ns=before_ns) for name in unfinished)
+        """Remove what processes that were cut off have left; how many proposals that were never finished.
 
-    def _names(self) -> list[str]:
-        """By name, which is by age."""
+        Raises:
+            Unreadable: the folder can't be listed.
+        """
+        sweep(self._jail, _forget, before_ns=before_ns, start=VaultPath(FOLDER))
+        return sum(self._discard(name, before_ns=before_ns) for name in self._names(_UNFINISHED))
+
+    def _names(self, pattern: re.Pattern[str] = PATTERN) -> list[str]:
+        """Folders by name, which is by age."""
         try:
-            folder = self._folder()
-            if folder is None:
+            try:
+                folder = self._jail.folder(VaultPath(FOLDER))
+            except NotThere:
                 return []
             try:
-                return sorted(name for name, is_folder in folder.entries() if is_folder and PATTERN.fullmatch(name))
+                return sorted(name for name, is_folder in folder.entries() if is_folder and pattern.fullmatch(name))
             finally:
                 folder.close()
         except OSError as failed:
             raise Unreadable(f"'{FOLDER}' can't be read: {reason_of(failed)}.") from failed
-
-    def _folder(self) -> Folder | None:
-        try:
-            return self._jail.folder(VaultPath(FOLDER))
-        except NotThere:
-            return None
 
     def _name(self, aside: str, proposal_id: str) -> None:
         folder = self._jail.folder(VaultPath(FOLDER))
@@ -218,10 +211,20 @@ def _forget(path: VaultPath, data: bytes, why: Why) -> None:
     """What a cut off stamp leaves is an older or a newer record of ours; nothing in it is lost."""
 
 
+def _reason(failed: Exception) -> str:
+    """Why nothing could be stored, as the end of a sentence."""
+    cause = failed if isinstance(failed, OSError) else failed.__cause__
+    if isinstance(cause, OSError):
+        return reason_of(cause)
+    other = isinstance(failed, Conflict)
+    return f"'{FOLDER}' is there in another spelling" if other else "a part of its path is no folder"
+
+
 def no_proposal(ending: str) -> NotFound:
     """The error for a proposal that is not there."""
+    short = f" The end of an id needs {SHORTEST_END} characters at least." if len(ending) < SHORTEST_END else ""
     return NotFound(
-        f"There is no proposal '{echo(ending)}'. 'vault-sidecar proposals list --all' shows those there are."
+        f"There is no proposal '{echo(ending)}'.{short} 'vault-sidecar proposals list --all' shows those there are."
     )
 
 

@@ -94,8 +94,7 @@ class Proposals:
             Conflict: it is not open, or not the one that was shown.
             NotWritten: the disk refused; the notes are as they were, and it is open.
         """
-        if begun := await self._lane.run(self._settling.begun):
-            await self._writing.together([_DECIDING, *begun], self._settling.recover)
+        await self._end_what_was_begun()
         review = await self._lane.run(self._settling.review, ending)
         review.refuse_unseen(seen)
         taken = await self._taken(review.new_ids)
@@ -110,13 +109,20 @@ class Proposals:
         Raises:
             NotFound, Unreadable: there is no such proposal, or it can't be read.
             Conflict: it is not open.
+            BadArguments: the reason is too long, or no text.
         """
+        await self._end_what_was_begun()
         proposal_id = await self._lane.run(self._store.find, ending)
         proposal = await self._writing.together(
             [_DECIDING], lambda files: self._settling.reject(files, proposal_id, by, reason or None)
         )
         self._has_settled(proposal)
         return proposal
+
+    async def _end_what_was_begun(self) -> None:
+        """Before any decision: one on the proposal that was being applied would leave its notes half changed."""
+        if begun := await self._lane.run(self._settling.begun):
+            await self._writing.together([_DECIDING, *begun], self._settling.recover)
 
     def _has_settled(self, proposal: Proposal) -> None:
         logger.info("the proposal %s was %s", proposal.id, proposal.status)

@@ -57,6 +57,7 @@ class Alone:
     def reject(self, ending: str, by: By, reason: str | None) -> dict[str, Any]:
         """As the daemon's."""
         with self._files() as files:
+            self._settling.recover(files)
             return self._settling.reject(files, self._store.find(ending), by, reason or None).facts()
 
     @contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
 from sidecar.errors import BadConfig, BadPath, NotFound, Protected
 from sidecar.vault import frontmatter
+from sidecar.vault.frontmatter import Json
 from sidecar.vault.names import folded, protected, writable
 from sidecar.vault.paths import VaultPath, echo
 
@@ -71,10 +73,15 @@ def refuse_managed(path: VaultPath, old: str, new: str) -> None:
     if block is not None and block != new_block:
         after = frontmatter.read(new_block).values if new_block is not None else {}
         # a block that can't be read has no properties to compare
-        if not properties or any(key not in after or after[key] != value for key, value in properties.items()):
+        if not properties or any(key not in after or not _same(after[key], was) for key, was in properties.items()):
             raise _managed(path)
     if regions != _regions(new):
         raise _managed(path)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Whether both are written alike: 1, 1.0 and true are three values here."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _managed(path: VaultPath) -> Protected:

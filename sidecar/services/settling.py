@@ -19,7 +19,7 @@ from sidecar.services import applying
 from sidecar.services.applying import Journal
 from sidecar.services.proposal_drafts import Rules
 from sidecar.services.proposal_plans import CannotApply, Change, planned, refuse_taken
-from sidecar.services.proposal_record import By, Proposal, Resolution
+from sidecar.services.proposal_record import By, Proposal, Resolution, refuse_no_reason
 from sidecar.services.proposal_store import ProposalStore, refuse_settled
 from sidecar.vault import patch
 from sidecar.vault.files import Changed, Files
@@ -143,8 +143,10 @@ class Settling:
 
         Raises:
             Conflict: it is not open.
+            BadArguments: the reason is too long, or no text.
             NotWritten, Unreadable: the stamp could not be set.
         """
+        refuse_no_reason(reason or "")
         try:
             return self._store.stamp(files, proposal_id, "rejected", _now(by, reason))
         except (Unreadable, TooLarge) as bad:
@@ -225,6 +227,8 @@ class Settling:
             applying.write_all(files, changes, made)
             applied = self._store.stamp(files, proposal_id, "applied", _now(by))
         except BaseException as failed:
+            if self._has_stamp(proposal_id):
+                raise  # all is written, and says so; to take the notes back now would make that a lie
             stay = applying.take_back(files, self._jail, made, folders)
             if not stay:
                 Journal.remove(self._state_dir)
@@ -239,6 +243,12 @@ class Settling:
         except Unreadable:
             logger.warning("the note about the applied proposal %s stays", proposal_id, exc_info=True)
         return applied
+
+    def _has_stamp(self, proposal_id: str) -> bool:
+        try:
+            return self._store.read(proposal_id)[0].status == "applied"
+        except SidecarError:
+            return False
 
     def _read(self, proposal_id: str) -> tuple[Proposal, bytes]:
         try:

@@ -21,7 +21,7 @@ from sidecar.services.locks import NoteLocks
 from sidecar.services.protection import Protection, refuse_managed
 from sidecar.services.recovery import Restored, restore
 from sidecar.services.switches import Switches
-from sidecar.tasks import Lane
+from sidecar.tasks import Lane, keep_running
 from sidecar.vault.files import Files, Written
 from sidecar.vault.leftovers import sweep
 from sidecar.vault.notes import appended, decode
@@ -79,7 +79,8 @@ class Writing:
         self._tidying: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Writing:
-        self._tidying = asyncio.create_task(self._tidy(), name="tidying after writes")
+        name = "tidying after writes"
+        self._tidying = asyncio.create_task(keep_running(name, self._tidy), name=name)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -22,6 +22,7 @@ _CONTEXT: Final = 3
 _NOWHERE: Final = b"/dev/null"
 _NO_LINE_END: Final = b"\\ No newline at end of file\n"
 _SPAN: Final = rb"(0|[1-9][0-9]{0,8})(?:,(0|[1-9][0-9]{0,8}))?"
+_SHORT_LINE: Final = 4  # bytes with the mark and the line end
 _HEAD: Final = re.compile(rb"@@ -" + _SPAN + rb" \+" + _SPAN + rb" @@\n")
 
 
@@ -183,14 +184,16 @@ class _Parser:
     """Goes through a patch line by line."""
 
     def __init__(self, data: bytes) -> None:
-        self._lines = split(data)
+        self._data = data
+        self._offset = 0
         self._at = 0
+        self._short: dict[bytes, tuple[bytes, bytes]] = {}  # there may be millions of them, and few differ
 
     def files(self) -> Iterator[FilePatch]:
         """Every file; there is at least one."""
         while True:
             yield self._file()
-            if self._at == len(self._lines):
+            if self._offset == len(self._data):
                 return
 
     def _file(self) -> FilePatch:
@@ -201,7 +204,7 @@ class _Parser:
         if source is not None and source != target:
             raise self._bad("it renames a file")
         hunks = [self._hunk()]
-        while self._at < len(self._lines) and self._lines[self._at].startswith(b"@@"):
+        while self._data.startswith(b"@@", self._offset):
             hunks.append(self._hunk())
         return FilePatch(target, creates=source is None, hunks=tuple(hunks))
 
@@ -233,22 +236,25 @@ class _Parser:
             new_left -= mark in b" +"
             if mark not in (b" ", b"-", b"+") or not line.endswith(b"\n") or min(old_left, new_left) < 0:
                 raise self._bad("a line that the head of its hunk does not announce")
-            if self._at < len(self._lines) and self._lines[self._at] == _NO_LINE_END:
-                self._at += 1
-                line = line[:-1]
-                if not line:
+            if self._data.startswith(_NO_LINE_END, self._offset):
+                self._next()
+                if line == b"\n":
                     raise self._bad("an empty line without a line end is none")
-            lines.append((mark, line))
+                lines.append((mark, line[:-1]))
+            else:
+                each = (mark, line)
+                lines.append(self._short.setdefault(whole, each) if len(whole) <= _SHORT_LINE else each)
         if all(mark == b" " for mark, _ in lines):
             raise self._bad("a hunk that changes nothing")
         return Hunk(old_start, new_start, tuple(lines))
 
     def _next(self) -> bytes:
-        if self._at == len(self._lines):
-            self._at += 1
-            raise self._bad("its end is missing")
         self._at += 1
-        return self._lines[self._at - 1]
+        if self._offset == len(self._data):
+            raise self._bad("its end is missing")
+        begin = self._offset
+        self._offset = self._data.find(b"\n", begin) + 1 or len(self._data)
+        return self._data[begin : self._offset]
 
     def _bad(self, what: str) -> BadPatch:
         return BadPatch(f"line {self._at}: {what}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from sidecar.cli import diff_view
 from sidecar.cli.ink import Ink, visible
 from sidecar.vault import patch
 
-TEXTS = st.text(st.sampled_from("ab \t\r\n\x1b\u202e\u200d-+@\\é"), max_size=40)
+TEXTS = st.text(st.sampled_from("ab \t\r\n\x1b\u202e\u200d\u200c\ufe0f\U000e0101-+@\\é"), max_size=40)
 _STYLE = re.compile("\x1b\\[[0-9]+m")
 
 
@@ -41,6 +42,35 @@ def test_lines_that_have_little_in_common_are_not_compared() -> None:
 def test_a_very_long_line_is_not_looked_into() -> None:
     line = b"word " * 5000
     assert "\x1b[7m" not in "".join(shown(line + b"a\n", line + b"b\n", colours=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x\ufe0f\ufe0f",
+        "x\U000e0101\U000e0165",
+        "a\u200d\u200cb",
+        "a\u200d\u200db",
+        "x\ufe0f\u200d\u200d",
+        "\ufe0f\u200d\ufe0f",
+        "\u2800",
+        "\u3164",
+        "\U000e0041",
+        "\U000e0080",
+    ],
+    ids=ascii,
+)
+def test_what_nobody_would_see_is_spelled_out(text: str) -> None:
+    assert visible(text).isascii()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "👨\u200d👩\u200d👧", "葛\U000e0100", "नि\u200dक", "می\u200cخواهم"],
+    ids=ascii,
+)
+def test_emoji_and_scripts_that_need_joiners_stay(text: str) -> None:
+    assert visible(text) == text
 
 
 def test_what_is_no_patch_is_shown_escaped() -> None:

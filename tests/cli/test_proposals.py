@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -152,9 +153,12 @@ def test_an_unknown_id_is_refused(run: Run, plan: str) -> None:
         said = run("proposals", *action, plan[-5:])
         assert (said.code, said.out) == (1, "")
         assert said.err == (
-            f"vault-sidecar: There is no proposal '{plan[-5:]}'."
+            f"vault-sidecar: There is no proposal '{plan[-5:]}'. The end of an id needs 6 characters at least."
             " 'vault-sidecar proposals list --all' shows those there are.\n"
         )
+    assert run("proposals", "show", "ABCDEF").err == (
+        "vault-sidecar: There is no proposal 'ABCDEF'. 'vault-sidecar proposals list --all' shows those there are.\n"
+    )
 
 
 @pytest.mark.parametrize("argv", [[], ["show"], ["apply"], ["frobnicate"], ["list", "x"]], ids=str)
@@ -234,6 +238,60 @@ def test_what_can_not_be_applied_is_rejected_if_the_person_agrees(
     assert f"It was rejected {str(record(place, plan)['resolution']['at'])[:10]}" in said.out  # type: ignore[index]
 
 
+def test_who_agrees_to_reject_has_not_agreed_to_apply(
+    run: Run, place: Place, plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_way = place.vault / "New one.md"
+    in_the_way.write_text("mine")
+
+    class Slow(io.StringIO):
+        """Somebody who answers when it could be applied again."""
+
+        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]
+            in_the_way.unlink()
+            return "y\n"
+
+    monkeypatch.setattr(sys, "stdin", Slow())
+    said = run("proposals", "apply", plan)
+    assert (said.code, said.err) == (
+        1, f"It can't be applied. Reject it? [y/N] rejected {plan}: 'New one.md' exists by now.\n",
+    )  # fmt: skip
+    assert record(place, plan)["status"] == "rejected"
+    assert (place.vault / "Projects/Plan.md").read_text() == PLAN
+    assert not in_the_way.exists()
+
+
+def test_who_is_asked_has_seen_it_with_json_too(
+    run: Run, place: Place, plan: str, answer: Callable[[str], None]
+) -> None:
+    answer("n\n")
+    said = run("proposals", "apply", plan, "--json")
+    assert (said.code, said.out) == (1, "")
+    assert DIFF in said.err and said.err.endswith("Apply it? [y/N] nothing was changed\n")
+    answer("y\n")
+    said = run("proposals", "apply", plan, "--json")
+    assert (said.code, json.loads(said.out)["status"]) == (0, "applied")
+
+
+def test_what_became_of_several_notes_is_said(run: Run, place: Place) -> None:
+    for name in "ab":
+        (place.vault / f"{name}.md").write_text("old")
+    proposal = propose(place.vault, ("a.md", "new"), ("b.md", "new"))
+    assert run("proposals", "apply", proposal, "--yes").err == (
+        f"applied {proposal}: changed a.md, b.md; the old texts are kept, see 'vault-sidecar recover list'\n"
+    )
+
+
+def test_a_time_that_is_none_here_is_shown_as_it_is(
+    run: Run, place: Place, plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    file = place.vault / ".kp/proposals" / plan / "proposal.json"
+    file.write_text(file.read_text().replace("2026-11-30T10:20:59Z", "0001-01-01T00:00:00Z"))
+    assert run("proposals", "list").out.startswith(f"{plan}  0001-01-01T00:00:00Z  mcp:claude\n")
+
+
 def test_the_id_of_another_note_is_found_without_an_index(run: Run, place: Place) -> None:
     (place.vault / "Old.md").write_text("---\nkp_id: kp:0192\n---\n")
     proposal = propose(place.vault, ("New.md", "---\nkp_id: kp:0192\n---\n"))
@@ -261,6 +319,15 @@ def test_no_vault_is_no_place_for_a_state_folder(run: Run, place: Place) -> None
 
 
 # reject
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"), [("x" * 2001, "at most 2,000 characters."), ("\udcff", "must be text.")], ids=["long", "bytes"]
+)
+def test_a_reason_that_can_not_be_kept_is_refused(run: Run, place: Place, plan: str, reason: str, says: str) -> None:
+    said = run("proposals", "reject", plan, "--reason", reason)
+    assert (said.code, said.err) == (1, f"vault-sidecar: reason: {says}\n")
+    assert record(place, plan)["status"] == "open"
 
 
 def test_rejecting_keeps_the_reason(run: Run, place: Place, plan: str) -> None:

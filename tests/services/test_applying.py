@@ -17,7 +17,12 @@ import pytest
 from sidecar.errors import NotWritten, SidecarError, Unreadable
 from sidecar.services import applying, settling
 from sidecar.services.applying import Journal
+from sidecar.services.proposal_drafts import MAX_FILES
+from sidecar.services.proposal_plans import Change
+from sidecar.services.proposal_store import ProposalStore
 from sidecar.vault.files import Files
+from sidecar.vault.jail import Jail
+from sidecar.vault.names import MAX_NEW_PATH_BYTES, MAX_NEW_SEGMENTS
 from sidecar.vault.paths import VaultPath
 from tests.services import lone
 from tests.vault.test_files_faults import faults
@@ -102,6 +107,23 @@ def test_it_is_taken_back_before_the_next_decision(cut_off: Path) -> None:
     assert not (cut_off / "state" / applying.JOURNAL).exists()
 
 
+def test_it_is_taken_back_before_it_is_rejected(cut_off: Path) -> None:
+    with lone.alone(cut_off) as found:
+        assert found.reject(lone.ID, "cli", None)["status"] == "rejected"
+    assert lone.outcome(cut_off) == "old, rejected"
+    assert not (cut_off / "state" / applying.JOURNAL).exists()
+
+
+def test_rejected_as_it_is_it_would_stay_half_done(cut_off: Path, monkeypatch: Patch) -> None:
+    """The control: what has begun belongs to a proposal that is open, and nobody looks at it again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(settling.Settling, "recover", lambda *_: None)
+        with lone.alone(cut_off) as found:
+            found.reject(lone.ID, "cli", None)
+    lone.recover(cut_off)
+    assert lone.outcome(cut_off).startswith("half, rejected")
+
+
 def test_every_new_folder_is_taken_back_with_what_was_half_written_in_it(cut_off: Path) -> None:
     journal = json.loads((cut_off / "state" / applying.JOURNAL).read_bytes())
     journal["folders"].append("Other")
@@ -166,10 +188,27 @@ def test_a_vault_that_is_away_is_waited_for(cut_off: Path) -> None:
     assert lone.outcome(cut_off) == "old, open"
 
 
+def test_the_largest_journal_comes_back(base: Path) -> None:
+    """A hundred notes, each below as many new folders as a path may have, in letters of two bytes."""
+    folders = ["/".join([f"{number:03}", *["ö" * 15] * 30]) for number in range(MAX_FILES)]
+    paths = [VaultPath(f"{folder}/{'ö' * 40}.md") for folder in folders]
+    assert {len(path.parts) for path in paths} == {MAX_NEW_SEGMENTS}
+    assert MAX_NEW_PATH_BYTES - 60 < len(paths[0].text.encode()) <= MAX_NEW_PATH_BYTES
+    jail = Jail(base / "vault")
+    try:
+        changes = [Change(path, None, b"x") for path in paths]
+        journal = Journal.of(lone.ID, "cli", changes, applying.lacking_folders(jail, changes))
+    finally:
+        jail.close()
+    assert len(journal.folders) == MAX_FILES * (MAX_NEW_SEGMENTS - 1)
+    journal.write(base / "state")
+    assert Journal.read(base / "state") == journal
+
+
 def test_a_damaged_journal_is_told(base: Path) -> None:
     (base / "state" / applying.JOURNAL).write_bytes(b"{}")
     (base / "state" / applying.JOURNAL).chmod(0o600)
-    with pytest.raises(Unreadable, match=r"applying.json in the state folder is damaged"):
+    with pytest.raises(Unreadable, match=r"applying.json in the state folder is damaged.* then delete that file\."):
         Journal.read(base / "state")
 
 
@@ -258,6 +297,24 @@ def test_what_can_not_be_put_back_is_named_and_tried_again(base: Path, monkeypat
     assert lone.outcome(base).startswith("half, open")
     lone.recover(base)
     assert lone.outcome(base) == "old, open"
+
+
+def test_an_interrupt_right_behind_the_stamp_leaves_it_applied(base: Path, monkeypatch: Patch) -> None:
+    lone.propose(base)
+    with monkeypatch.context() as patch:
+        stamp = ProposalStore.stamp
+
+        def interrupted(*args: Any) -> None:
+            stamp(*args)
+            raise KeyboardInterrupt
+
+        patch.setattr(ProposalStore, "stamp", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lone.apply(base)
+    assert lone.outcome(base) == "new, applied"
+    lone.recover(base)
+    assert lone.outcome(base) == "new, applied"
+    assert not (base / "state" / applying.JOURNAL).exists()
 
 
 def test_an_edit_in_the_very_moment_rejects_and_puts_all_back(base: Path, monkeypatch: Patch) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time as clocks
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +24,7 @@ from sidecar.services import digest_log
 from sidecar.services.digest_log import DigestLog, Entry
 from sidecar.services.digest_note import EXTRACT_CHARS, Item, extract_of, write
 from sidecar.services.digests import Digests, last_slot, next_slot
+from sidecar.services.proposal_store import ProposalStore
 from tests.index.vaults import embedded, settled, until
 from tests.surfaces.tools import Tools, open_tools
 
@@ -106,6 +110,51 @@ async def test_a_second_run_and_one_without_news_change_nothing(tmp_path: Path) 
         assert "[[b|b]]" in (text := await proposed(tools, vault, NOW + timedelta(days=1)))
         assert "[[a|a]]" not in text
         assert (await tools.facts("kp_digest_latest"))["digest"]["path"] == "digests/2026-12-01.md"
+
+
+async def test_a_day_whose_log_was_lost_has_its_digest_all_the_same(tmp_path: Path) -> None:
+    """As where the disk of the state folder was full: every further try would be one more proposal."""
+    vault, state = put(tmp_path / "vault", {"a.md": "x"}), tmp_path / "state"
+    async with making(vault, state) as tools:
+        assert (await tools.core.digests.run(NOW)).proposal
+        await asyncio.to_thread((state / digest_log.FILE_NAME).unlink)
+        assert (await tools.core.digests.run(NOW)).said == ONCE_MORE
+        assert len((await tools.core.proposals.listed(True))["proposals"]) == 1
+
+
+async def test_a_run_whose_caller_leaves_goes_on_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault, state = put(tmp_path / "vault", {"a.md": "x"}), tmp_path / "state"
+    loop, add = asyncio.get_running_loop(), ProposalStore.add
+
+    def left(*args: Any) -> None:
+        add(*args)
+        loop.call_soon_threadsafe(run.cancel)  # before the loop hears that it is stored
+
+    async with making(vault, state) as tools:
+        monkeypatch.setattr(ProposalStore, "add", left)
+        run = asyncio.create_task(tools.core.digests.run(NOW))
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    [entry] = (await asyncio.to_thread(digest_log.read, state)).entries
+    assert entry.day == "2026-11-30"
+
+
+async def test_notes_are_gone_through_beside_the_loop(tmp_path: Path) -> None:
+    on_the_loop = 0
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal on_the_loop
+        on_the_loop += event == "call" and frame.f_code is extract_of.__code__
+
+    async with making(put(tmp_path / "vault", {"a.md": "x"}), tmp_path / "state") as tools:
+        sys.setprofile(look)  # of this thread
+        try:
+            assert (await tools.core.digests.run(NOW)).proposal
+            assert on_the_loop == 0
+            extract_of("the control")
+            assert on_the_loop == 1
+        finally:
+            sys.setprofile(None)
 
 
 async def test_a_digest_that_came_from_elsewhere_counts_as_the_days(tmp_path: Path) -> None:
@@ -210,13 +259,24 @@ async def test_a_day_is_one_of_local_time(tmp_path: Path, monkeypatch: pytest.Mo
         clocks.tzset()
 
 
+ENTRY = b'{"day": "2026-11-30", "note_id": "kp:1", "path": "x.md", "proposal": "01"}'
+RUBBISH = [
+    b"{", b"[]", b'{"entries": [{"x": 1}]}', b"\xff", b"[" * 100_000, b'{"entries": [1]}',
+    b'{"entries": [], "last_run": null, "seen_until": Infinity, "seen_then": []}',
+    b'{"entries": [], "last_run": "soon", "seen_until": 1, "seen_then": []}',
+    b'{"entries": [], "last_run": "2026-11-30T06:00:00", "seen_until": 1, "seen_then": []}',
+    b'{"entries": [' + ENTRY.replace(b"kp:1", b"x") + b'], "last_run": null, "seen_until": 1, "seen_then": []}',
+]  # fmt: skip
+
+
 async def test_a_log_that_is_no_good_is_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     vault, state = put(tmp_path / "vault", {"a.md": "x"}), tmp_path / "state"
     async with making(vault, state) as tools:
-        for rubbish in (b"{", b"[]", b'{"entries": [{"x": 1}]}', b"\xff", b"[" * 100_000):
+        for rubbish in RUBBISH:
             await asyncio.to_thread((state / digest_log.FILE_NAME).write_bytes, rubbish)
             assert await tools.facts("kp_digest_latest") == {"digest": None}
-        assert "digests begin anew" in caplog.text
+            assert await asyncio.to_thread(digest_log.read, state) == DigestLog()
+        assert caplog.text.count("digests begin anew") == 2 * len(RUBBISH)
         assert (await tools.core.digests.run(NOW)).proposal
 
 

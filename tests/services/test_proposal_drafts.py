@@ -109,6 +109,26 @@ def test_a_path_twice_is_refused(rules: Rules, paths: tuple[str, str]) -> None:
     assert str(refused.value) == f"'{paths[1]}' is listed twice."
 
 
+@pytest.mark.parametrize(
+    "paths", [("New/a.md", "new/b.md"), ("x/New/a.md", "x/new/b/c.md"), ("x/y/a.md", "X/z/b.md")], ids=ascii
+)
+def test_a_new_folder_in_two_spellings_is_refused(rules: Rules, paths: tuple[str, str]) -> None:
+    with pytest.raises(BadPath) as refused:
+        drafted(rules, [(path, "y") for path in paths])
+    assert str(refused.value) == f"'{paths[1]}' spells a folder of '{paths[0]}' in another way; use one spelling."
+
+
+def test_folders_that_some_language_takes_for_one_are_two(rules: Rules) -> None:
+    assert drafted(rules, [("Ma\xdfe/a.md", "x"), ("Masse/b.md", "x")])
+
+
+def test_two_spellings_that_are_on_the_disk_are_their_owners_choice(rules: Rules, vault: Path) -> None:
+    (vault / "projects").mkdir()
+    if len(list(vault.glob("[pP]rojects"))) == 1:
+        pytest.skip("the disk takes both for one")
+    assert drafted(rules, [("Projects/new.md", "x"), ("projects/new.md.md", "x")])
+
+
 def test_a_note_that_would_be_a_folder_is_refused(rules: Rules) -> None:
     with pytest.raises(BadPath, match=r"'a.md/b/c.md' can't lie in 'a.md', which is a note."):
         drafted(rules, [("a.md/b/c.md", "x"), ("a.md", "x")])

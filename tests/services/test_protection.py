@@ -67,6 +67,8 @@ def test_what_is_not_managed_may_change(old: str, new: str) -> None:
     "old, new",
     [
         (REGION, REGION.replace("mine", "yours")),
+        ("---\nschema: curio.frontmatter.v1\nread: true\n---\n", "---\nschema: curio.frontmatter.v1\nread: 1\n---\n"),
+        ("---\nschema: curio.frontmatter.v1\nn: [1]\n---\n", "---\nschema: curio.frontmatter.v1\nn: [1.0]\n---\n"),
         (REGION, REGION.replace("v1", "v2")),
         (REGION, REGION.replace("\n<!-- curio:managed:end -->", "")),
         (REGION, f"{REGION}\n{REGION}"),

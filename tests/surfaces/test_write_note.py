@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.services import writing
+from sidecar.vault.displaced import Displaced
 from sidecar.vault.files import Files
 from tests.index.vaults import embedded
 from tests.surfaces.tools import Tools, open_tools
@@ -38,6 +39,24 @@ def vault(tmp_path: Path) -> Path:
 async def tools(vault: Path, tmp_path: Path) -> AsyncIterator[Tools]:
     async with open_tools(vault, tmp_path / "state") as tools:
         yield tools
+
+
+async def test_tidying_goes_on_after_a_mistake_of_ours(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    again = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def look_again(displaced: Displaced, *, at_all: bool = False) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ValueError("a mistake")
+        loop.call_soon_threadsafe(again.set)
+
+    monkeypatch.setattr(Displaced, "look_again", look_again)
+    await tools.text("write_note", path="Plan.md", content="x", mode="append")
+    async with asyncio.timeout(5):
+        await again.wait()
 
 
 # the modes

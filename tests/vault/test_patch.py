@@ -186,6 +186,12 @@ def test_a_patch_has_the_usual_form() -> None:
     assert patch.make("n.md", b"one\n", b"") == b"--- a/n.md\n+++ b/n.md\n@@ -1 +0,0 @@\n-one\n"
 
 
+def test_short_lines_that_are_equal_are_kept_once() -> None:
+    """There may be four million of them in a proposal."""
+    [file] = patch.parse(patch.make("x.md", None, b"\n" * 1000 + b"longer\n" * 2 + b"\n"))
+    assert len({id(line) for line in file.hunks[0].lines}) == 3
+
+
 GOOD = b"--- a/x.md\n+++ b/x.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
 
 
