@@ -103,7 +103,9 @@ class LocalClient:
             Unreachable: something answers, but it isn't this vault's daemon, or it broke off.
             SidecarError: what the daemon itself answered.
         """
-        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, None)
+        # what was typed in another encoding than UTF-8 goes on as it came
+        asked = urlencode(query, errors="surrogateescape")
+        return self._ask("GET", f"{path}?{asked}" if query else path, None)
 
     def post(self, path: str, **body: Any) -> dict[str, Any]:
         """The JSON object that `POST path` answers to a JSON object; raises as `get`."""

@@ -15,7 +15,7 @@ from sidecar.cli import changes, where
 from sidecar.cli.databases import line_of
 from sidecar.cli.where import Where
 from sidecar.errors import BadArguments
-from sidecar.services.database_registry import Entry, Registry, facts_of, remove_index
+from sidecar.services.database_registry import Entry, Registry, facts_of, no_database, remove_index
 from sidecar.services.database_rules import Ground, name_of
 from sidecar.vault.paths import printable
 
@@ -33,16 +33,20 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _list(place: Where, *, as_json: bool) -> None:
+def _facts(place: Where) -> changes.Facts:
     try:
         with LocalClient(place.state_dir) as client:
-            facts = client.get("/admin/databases")
+            return client.get("/admin/databases")
     except NotRunning:
         known = Registry(place.state_dir).entries()
-        facts: changes.Facts = {
+        return {
             "databases": [{**facts_of(entry), "loaded": False, "problem": None} for entry in known],
             "databases_problem": None,
         }
+
+
+def _list(place: Where, *, as_json: bool) -> None:
+    facts = _facts(place)
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -58,8 +62,7 @@ def _add(place: Where, name: str, folder: str, *, as_json: bool) -> None:
     if not place.state_dir.is_dir():
         check_vault(place.vault, home=Path.home())  # no state folder is made for a name that is misspelled
     private_files.make_folder(place.state_dir)
-    # as it was typed, but for where that is: the daemon has another present folder
-    full = os.path.abspath(os.path.expanduser(folder))
+    full = _whole_path(folder)
     ground = Ground(place.state_dir, place.vault, Path.home())
     added = changes.make(
         place,
@@ -72,12 +75,24 @@ def _add(place: Where, name: str, folder: str, *, as_json: bool) -> None:
         print(f"'{added['db']}' was added; its files are made searchable while the daemon runs")
 
 
+def _whole_path(folder: str) -> str:
+    """As it was typed, but for where that is: the daemon has another present folder."""
+    try:
+        # nothing at all is a variable that is not set, and not the present folder
+        return os.path.abspath(os.path.expanduser(folder)) if folder else ""
+    except FileNotFoundError:  # the present folder was deleted
+        return ""
+
+
 def _remove(place: Where, name: str, *, sure: bool, as_json: bool) -> int:
     if not place.state_dir.is_dir():
         raise BadArguments(f"'{printable(name)}' does not exist; this vault has no databases.")
-    if not sure and not _agreed(name_of(name)):
-        print("nothing was changed", file=sys.stderr)
-        return 1
+    if not sure:
+        if name_of(name) not in {entry["db"] for entry in _facts(place)["databases"]}:
+            raise no_database(name_of(name))
+        if not _agreed(name_of(name)):
+            print("nothing was changed", file=sys.stderr)
+            return 1
 
     def alone() -> changes.Facts:
         entry: Entry = Registry(place.state_dir).remove(name)

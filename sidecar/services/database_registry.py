@@ -76,6 +76,11 @@ def _delete(folder: Path) -> None:
         logger.warning("the index of a removed database can't be deleted now; the next start tries again")
 
 
+def no_database(name: str) -> NotFound:
+    """For a command about one that is not registered."""
+    return NotFound(f"'{echo(name)}' does not exist; 'vault-sidecar db list' names the databases.")
+
+
 class Registry:
     """What is registered, as of the file."""
 
@@ -125,7 +130,7 @@ class Registry:
         entries = self.entries()
         gone = next((entry for entry in entries if entry.db == name), None)
         if gone is None:
-            raise NotFound(f"'{echo(name)}' does not exist; 'vault-sidecar db list' names the databases.")
+            raise no_database(name)
         self._write([entry for entry in entries if entry is not gone])
         return gone
 
