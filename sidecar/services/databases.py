@@ -158,8 +158,11 @@ class Databases:
 
     @asynccontextmanager
     async def _opened(self, entry: Entry) -> AsyncGenerator[Corpus]:
-        # in a thread of its own: a disk that does not answer must hold up no other database
-        folder = await asyncio.to_thread(still_folder_of, Path(entry.folder), self._ground)
+        looking = Lane("database")  # of its own: a disk that does not answer must hold up no other database
+        try:
+            folder = await looking.run(still_folder_of, Path(entry.folder), self._ground)
+        finally:
+            await looking.close()
         place = index_of(self._ground.state_dir, entry)
         await self._lane.run(private_files.make_folder, place)
         async with self._open_folder(folder, place, f" of database '{entry.db}'") as corpus:

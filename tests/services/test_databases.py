@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -358,7 +359,10 @@ async def test_a_file_that_is_half_written_breaks_nothing(ground: Ground, docs: 
 
 
 @needs_links
-async def test_nothing_outside_the_folder_is_ever_a_source(ground: Ground, docs: Path) -> None:
+async def test_nothing_outside_the_folder_is_ever_a_source(
+    ground: Ground, docs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     outside = ground.home / "outside"
     outside.mkdir()
     (outside / "canary.txt").write_text("canary outside\n")
@@ -372,17 +376,21 @@ async def test_nothing_outside_the_folder_is_ever_a_source(ground: Ground, docs:
     odd = os.fsencode(docs) + b"/caf\xe9.txt"
     with open(odd, "wb") as file:
         file.write(b"canary of a name that is not UTF-8\n")
-    (docs / "-rf; $(x) \\n.txt").write_text("canary strange\n")
+    strange = {"-rf; $(x) \\n.txt", "line\n2026 ERROR forged\x1b[2J.txt"}
+    for name in strange:
+        (docs / name).write_text("canary strange\n")
+    (docs / "no\x1b[2J.pdf").write_bytes(b"broken")
     async with shelf(ground) as databases:
         await databases.add("docs", str(docs))
         await settled(databases)
         sources = await words(databases, "canary")
-        assert {Path(source.path).name for source in sources} == {"in.txt", "-rf; $(x) \\n.txt"}
+        assert {Path(source.path).name for source in sources} == {"in.txt", *strange}
         assert all(source.path.startswith(f"{docs.as_posix()}/") for source in sources)
         (outside / "canary.txt").write_text("canary changed outside\n")
         (docs / "in.txt").unlink()
         (docs / "in.txt").symlink_to(outside / "canary.txt")
-        await until_names(databases, "canary", ["-rf; $(x) \\n.txt"])
+        await until_names(databases, "canary", sorted(strange))
+    assert all(record.message.isprintable() for record in caplog.records if record.name.startswith("sidecar"))
 
 
 # the two branches
