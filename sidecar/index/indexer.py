@@ -23,7 +23,7 @@ from typing import TypeVar
 from sidecar.errors import Unreadable, VaultAway, VectorsAway
 from sidecar.index.backfill import Backfill, to_batch, without_overtaken
 from sidecar.index.live import LiveIndex
-from sidecar.index.look import Looker, Survey
+from sidecar.index.look import Expansion, Looker, Survey
 from sidecar.index.manifest import Applied, Batch, Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.profile import Preparing
@@ -39,7 +39,9 @@ SCAN_EVERY_S = 300.0
 """Events are lossy on every platform; a scan of unchanged files costs a stat each."""
 
 _LARGEST_EVENT = 1000
-"""Up to this many files of one event batch change at one moment; more are fed in as backfill."""
+_LARGEST_EVENT_BYTES = 128 << 20
+"""Up to so many files, and bytes of theirs, of one event batch change at one moment: they are all in memory then. More
+are fed in as backfill."""
 
 _SECOND_LOOK_S = 1.0
 """A folder that appeared is looked at again: files may have come in before it was watched."""
@@ -113,7 +115,9 @@ class Indexer:
         self._second_looks: set[str] = set()
         self._scan_due = False
         self._scan_again = False
+        self._may_be_empty = False
         self._rebuilding = False
+        self._is_resting = False
         self._distrusted: str | None = None
         self._trouble: str | None = None
         self._wait_s = _NO_ROOM_S
@@ -149,9 +153,13 @@ class Indexer:
         return self._asked
 
     def scan(self, *, again: bool = False) -> None:
-        """Compare the whole vault with the index soon. `again`: take every note as new, then remake the caches."""
+        """Compare the whole vault with the index soon.
+
+        `again`: take every note as new, then remake the caches; believe the vault, too, if it is empty.
+        """
         self._scan_due = True
         self._scan_again = self._scan_again or again
+        self._may_be_empty = self._may_be_empty or again
         self._wake.set()
 
     def distrust(self, reason: str) -> None:
@@ -171,7 +179,7 @@ class Indexer:
     def settled(self) -> bool:
         """Nothing is queued and nothing runs."""
         waits = self._urgent or self._backfill.busy or self._scan_due or self._distrusted or self._trouble
-        return self.phase is Phase.READY and not waits
+        return self.phase is Phase.READY and self._is_resting and not waits
 
     @property
     def progress(self) -> Progress:
@@ -207,7 +215,7 @@ class Indexer:
                 await self._coping(self._step)
         except Exception:
             self.problem = "Indexing failed and begins again; the log holds the details."
-            self._scan_due = True  # the paths of the failed batch are found again
+            self._scan_anew()  # the paths of the failed batch are found again
             raise
 
     async def _begin(self) -> None:
@@ -221,15 +229,25 @@ class Indexer:
         """Do a piece of work; what can go wrong with the vault, the manifest or the disk is met here."""
         try:
             await work()
-        except VaultAway as away:
-            self._set_phase(Phase.AWAY)
-            self.problem = str(away)
-            logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
-            await asyncio.sleep(_AWAY_S)
-            self._scan_due = True
         except (sqlite3.Error, OSError, Unreadable) as failed:
-            if not self._is_explained(failed):
+            if isinstance(failed, VaultAway) or (isinstance(failed, Unreadable) and not self._distrusted):
+                await self._wait_for_vault(failed)
+            elif not self._is_explained(failed):
                 raise
+
+    async def _wait_for_vault(self, away: Unreadable) -> None:
+        """Nothing that was found can be relied on. What was not stored is found by the scan that follows."""
+        self._set_phase(Phase.AWAY)
+        self.problem = str(away)
+        logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
+        await self._backfill.forget()
+        await asyncio.sleep(_AWAY_S)
+        self._scan_anew()
+
+    def _scan_anew(self) -> None:
+        """Scan after a failure. A rebuild that was under way is not known to have come to any note: it begins again."""
+        self._scan_due = True
+        self._scan_again = self._scan_again or self._rebuilding
 
     def _is_explained(self, failed: Exception) -> bool:
         """Whether it is the fault of the manifest or of the disk; then `_step` does something about it."""
@@ -257,11 +275,18 @@ class Indexer:
             self._live.load(reader, self._manifest)
         if not self._manifest.serves(self._looker.root):
             logger.warning("the index was made for another folder; every note is compared with it")
-            self._scan_again = True
+            self._scan_again = self._may_be_empty = True
         if self._manifest.meta("prepared") != self._looker.version:
-            # notes are read or cut in another way now
+            if self.generation:  # notes are read or cut in another way now
+                self._scan_again = True
+            else:
+                self._note_version()
+
+    def _note_version(self) -> None:
+        """Every note in the index is read and cut in the present way. Not to be said before it is so: whoever ends
+        in the middle of a rebuild begins it again."""
+        if self._manifest.meta("prepared") != self._looker.version:
             self._manifest.set_meta("prepared", self._looker.version)
-            self._scan_again = self._scan_again or self.generation > 0
 
     async def _step(self) -> None:
         """One piece of work, or a wait for some. A save never waits for more than one batch."""
@@ -291,7 +316,7 @@ class Indexer:
         self._trouble, self._wait_s = None, _NO_ROOM_S
         if not (self._is_loaded or self._distrusted):
             await self._begin()
-        self._scan_due = True
+        self._scan_anew()
         self.problem = self._manifest.problem or self._live.problem
         logger.info("the disk can be written again; indexing goes on")
         self._on_restored()
@@ -326,11 +351,12 @@ class Indexer:
         if not await self._lane.run(lambda: self._manifest.is_in_place):
             self.distrust("is gone")
             return
-        again, self._scan_again, self._scan_due = self._scan_again, False, False
+        again, may_be_empty = self._scan_again, self._may_be_empty
+        self._scan_again = self._may_be_empty = self._scan_due = False
+        self._rebuilding = self._rebuilding or again
         if self.phase is not Phase.READY:
             self._set_phase(Phase.SCANNING)
-        survey = await self._lane.run(self._survey, again)
-        self._rebuilding = self._rebuilding or again
+        survey = await self._lane.run(self._survey, again, may_be_empty)
         self._backfill.add(survey.to_look_at, again=again)
         self._done, self._total = 0, len(self._backfill)
         if self._backfill.busy:
@@ -338,11 +364,11 @@ class Indexer:
         self.named.set()
         self._publish()
 
-    def _survey(self, again: bool) -> Survey:
+    def _survey(self, again: bool, may_be_empty: bool) -> Survey:
         with closing(ManifestReader(self._manifest_path)) as reader:
-            survey = self._looker.survey(reader, everything=again)
+            survey = self._looker.survey(reader, everything=again, may_be_empty=may_be_empty)
             known = dict(reader.skipped())
-        self._live.add_names(survey.names)
+            self._live.use_names([*survey.names, *reader.paths()], complete=survey.complete)
         news = [skip for skip in survey.skips if known.get(skip.path) != skip.reason]
         for skip in news:
             logger.warning("skipped %s: %s", skip.path, skip.reason)
@@ -352,16 +378,30 @@ class Indexer:
     async def _save(self, paths: list[str]) -> None:
         """What events named becomes searchable, at one moment."""
         expansion = await self._lane.run(self._looker.expand, paths, self._reader)
-        self._look_twice(expansion.folders)
+        self._look_twice(paths, expansion.folders)
         if len(expansion.paths) > _LARGEST_EVENT:
-            self._stored(await self._lane.run(self._store, Batch(skips=expansion.skips)), is_save=True)
-            self._backfill.add(await self._lane.run(self._looker.in_order, expansion.paths, self._reader))
-            self._total = self._done + len(self._backfill)
-            self._set_phase(Phase.INDEXING)
+            await self._put_off(expansion)
             return
-        findings = await self._lane.run(self._looker.look, expansion.paths, self._reader, expansion.skips)
+        findings = await self._lane.run(
+            self._looker.look,
+            expansion.paths,
+            self._reader,
+            expansion.skips,
+            enough_bytes=_LARGEST_EVENT_BYTES,
+        )
+        if findings.left:
+            # all of it: a renamed note and its old name must stay together
+            await self._put_off(expansion)
+            return
         prepared = await self._preparers.prepare_here(findings.reads)
         self._stored(await self._lane.run(self._store, to_batch(findings, prepared)), is_save=True)
+
+    async def _put_off(self, expansion: Expansion) -> None:
+        """Have so much looked at as backfill."""
+        self._stored(await self._lane.run(self._store, Batch(skips=expansion.skips)), is_save=True)
+        self._backfill.add(await self._lane.run(self._looker.in_order, expansion.paths, self._reader))
+        self._total = self._done + len(self._backfill)
+        self._set_phase(Phase.INDEXING)
 
     async def _fill(self) -> None:
         """Store the next batch of backfill, unless a save comes first."""
@@ -382,29 +422,32 @@ class Indexer:
             self.changed(overtaken)
 
     async def _rest(self) -> None:
+        self._wake.clear()  # before any await: what comes in from now on ends the rest
         if self._rebuilding:
+            await self._lane.run(self._end_rebuild)
             self._rebuilding = False
-            await self._lane.run(self._rebuild_keywords)
         if self.phase is not Phase.READY and self.named.is_set():  # before the first scan nothing is known
             self.problem = self._manifest.problem or self._live.problem
             self._set_phase(Phase.READY)
-        self._wake.clear()
-        await self._lane.run(self._tidy)
+        self._is_resting = True
         try:
+            await self._lane.run(self._tidy)
             async with asyncio.timeout(SCAN_EVERY_S):
                 await self._wake.wait()
         except TimeoutError:
             self._scan_due = True
+        finally:
+            self._is_resting = False
 
     def _has_looked(self, asked: int) -> None:
         self._looked_at = asked
         self._looked.set()
         self._looked = asyncio.Event()
 
-    def _look_twice(self, folders: list[str]) -> None:
-        """Have folders that came up for the first time looked at once more."""
+    def _look_twice(self, named: list[str], folders: list[str]) -> None:
+        """Have those of the named paths that are folders, and came up for the first time, looked at once more."""
         first = [folder for folder in folders if folder not in self._second_looks]
-        self._second_looks.difference_update(folders)
+        self._second_looks.difference_update(named)  # one that is gone by now may come up again
         if first:
             self._second_looks.update(first)
             asyncio.get_running_loop().call_later(_SECOND_LOOK_S, self.changed, first)
@@ -439,9 +482,11 @@ class Indexer:
         self._publish()
         return result
 
-    def _rebuild_keywords(self) -> None:
+    def _end_rebuild(self) -> None:
+        """Every note was taken as new; now the keyword index is made again from what that gave."""
         with closing(ManifestReader(self._manifest_path)) as reader:
             self._live.rebuild_keywords(reader)
+        self._note_version()
 
     def _tidy(self) -> None:
         if self.phase is Phase.READY:

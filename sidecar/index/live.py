@@ -132,10 +132,11 @@ class LiveIndex:
             # the old list is sorted, so sorting it with a few more is linear
             self.names = sorted([*(name for name in self.names if name not in gone), *new])
 
-    def add_names(self, names: Iterable[str]) -> None:
-        """Names found by a scan are listed before they are indexed."""
+    def use_names(self, names: Iterable[str], *, complete: bool) -> None:
+        """Names found by a scan are listed before they are indexed. `complete`: there are no others."""
+        new = set(names)
         with self._lock:
-            self._rename(set(), names)
+            self._rename(self._known - new if complete else set(), new)
 
     def snapshot_if_due(self) -> None:
         """Write the keyword postings down when the log has grown long."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -206,7 +207,7 @@ class ManifestReader:
     def text_at(self, path: str) -> str | None:
         """The whole text of the note at a path as it was indexed."""
         row = self._db.execute("SELECT text FROM notes JOIN texts USING (note_key) WHERE path = ?", (path,)).fetchone()
-        return unpack(row[0]) if row else None
+        return _unpacked(row[0]) if row else None
 
     def indexed_after(self, since: int, namespace: str | None) -> Iterator[tuple[int, str, int]]:
         """(time of indexing, id, note key) of what was indexed later than `since`, newest first."""
@@ -244,12 +245,12 @@ class ManifestReader:
         for note_key, path, packed in self._db.execute(
             "SELECT note_key, path, text FROM notes JOIN texts USING (note_key)"
         ):
-            yield note_key, path, unpack(packed)
+            yield note_key, path, _unpacked(packed)
 
     def text(self, note_key: int) -> str | None:
         """The whole text of one note as it was indexed."""
         row = self._db.execute("SELECT text FROM texts WHERE note_key = ?", (note_key,)).fetchone()
-        return unpack(row[0]) if row else None
+        return _unpacked(row[0]) if row else None
 
     def paths(self) -> list[str]:
         """Every note by name: indexed ones and listed ones that could not be indexed. No order."""
@@ -350,6 +351,20 @@ class ManifestReader:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _unpacked(packed: bytes) -> str:
+    """A text, whose checksum tells of damage that SQLite does not see.
+
+    Raises:
+        sqlite3.DatabaseError: as SQLite does for a damaged file.
+    """
+    try:
+        return unpack(packed)
+    except (zlib.error, UnicodeDecodeError, TypeError) as failed:
+        damaged = sqlite3.DatabaseError("a text can't be unpacked")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from failed
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:

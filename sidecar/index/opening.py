@@ -107,16 +107,18 @@ async def open_corpus(
             meaning = await _meaning(stack, files, path, options.whose, workers, indexer, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root, takes=profile.takes), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
+        running.add_done_callback(_tell_of_failure)
         try:
             yield corpus
         finally:
             running.cancel()
-            try:
-                await running
-            except asyncio.CancelledError:
-                pass
-            except BaseExceptionGroup as failed:
-                logger.error("the index stopped: %s", failed.exceptions[0])
+            await asyncio.wait((running,))
+
+
+def _tell_of_failure(running: asyncio.Task[None]) -> None:
+    """At once, because nobody awaits the task before the end."""
+    if not running.cancelled() and (failed := running.exception()):
+        logger.error("the index stopped", exc_info=failed)
 
 
 def _is_empty(reader: ManifestReader) -> bool:

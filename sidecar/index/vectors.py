@@ -208,17 +208,6 @@ class Vectors:
         self._delay.shorten()
         self._worker.retry()
 
-    def start_over(self, reason: str) -> None:
-        """Set the store aside and begin an empty one, because what it holds does not belong to the corpus.
-
-        `reason` is the end of a sentence that begins with "the vector store".
-        `on_ready` is called when the new one is there.
-        """
-        self._set_aside = reason
-        if self._child:
-            self._child.end(Failure("damaged", reason, frozenset((self._store,))))
-        self.retry()
-
     async def __aenter__(self) -> Self:
         self._tell("starting", _STARTING)
         self._running = asyncio.create_task(self._run(), name="vectors")
@@ -269,8 +258,6 @@ class Vectors:
         began, ready = loop.time(), 0.0
         try:
             await self._open(child)
-            if self._set_aside:  # wished for while it was opening
-                self._give_up(child, self._set_aside)
             self._child, ready = child, loop.time()
             self._tell("ready", "")
             logger.info(

@@ -281,15 +281,6 @@ async def test_ends_of_the_process_are_put_down_to_the_store_only_when_it_is_in_
         assert rig.vectors.count == 0
 
 
-async def test_the_owner_can_have_an_empty_store_begun(tmp_path: Path) -> None:
-    async with rigged(tmp_path) as rig:
-        await rig.started()
-        await rig.fill(range(1, 20))
-        rig.vectors.start_over("is ahead of the manifest")
-        await rig.started(2)
-        assert (rig.vectors.count, len(rig.aside)) == (0, 1)
-
-
 async def test_a_folder_that_cannot_be_used_is_told_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "chroma").write_text("in the way")
     async with rigged(tmp_path) as rig:
