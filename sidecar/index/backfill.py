@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sidecar.index.batch import Batch
 from sidecar.index.look import Findings, Looker
-from sidecar.index.manifest import Batch
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Lot, Prepared
 from sidecar.index.profile import Preparing

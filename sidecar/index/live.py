@@ -11,11 +11,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from sidecar.index.batch import Applied, Batch
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
 from sidecar.index.literal import LiteralIndex, Match, entry, matches
-from sidecar.index.manifest import Applied, Batch, Manifest
-from sidecar.index.manifest_reader import ChunkRow, ManifestReader
+from sidecar.index.manifest import Manifest
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import ChunkRow
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
 from sidecar.index.wire import Int64
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from sidecar.errors import Unreadable
 from sidecar.index import aside
-from sidecar.index.manifest_reader import connect
+from sidecar.index.connection import connect
 from sidecar.index.salvage import vectors_in
 from sidecar.index.trouble import disk_trouble, is_damage
 

@@ -15,8 +15,10 @@ import pytest
 from sidecar.errors import NotFound, Unreadable
 from sidecar.index import backfill as backfill_module
 from sidecar.index import indexer as indexer_module
+from sidecar.index import orders
 from sidecar.index.backfill import Backfill
-from sidecar.index.indexer import Indexer, Phase, Progress
+from sidecar.index.holdings import Holdings
+from sidecar.index.indexer import Indexer
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Expansion, Findings, Looker, Survey
@@ -28,6 +30,7 @@ from sidecar.index.prepare import Lot
 from sidecar.index.preparers import Preparers
 from sidecar.index.preparing import Read
 from sidecar.index.profile import NOTES, Profile
+from sidecar.index.progress import Phase, Progress
 from sidecar.index.tokens import Tokenizer
 from sidecar.vault.jail import Jail
 from tests.index.vaults import PATIENCE_S
@@ -115,9 +118,7 @@ class Rig:
         self.backfill = Backfill(self.look, self.prepare, ManifestReader(path))
         self.indexer = Indexer(
             self.look,
-            manifest,
-            path,
-            self.live,
+            Holdings(manifest, path, self.live, self.look),
             self.prepare,
             self.backfill,
             ManifestReader(path),
@@ -311,7 +312,7 @@ async def test_large_files_that_come_in_at_once_are_not_read_into_memory_at_once
 async def test_a_folder_that_came_went_and_came_again_is_looked_at_twice_again(
     vault: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer_module, "_SECOND_LOOK_S", 0.05)
+    monkeypatch.setattr(orders, "_SECOND_LOOK_S", 0.05)
     folder = vault / "Folder"
     async with indexing(vault, state) as rig:
         rig.indexer.scan()
@@ -321,7 +322,7 @@ async def test_a_folder_that_came_went_and_came_again_is_looked_at_twice_again(
         await until(lambda: rig.look.expanded == ["Folder"])
         folder.rmdir()
         await until(lambda: rig.look.expanded == ["Folder"] * 2)
-        monkeypatch.setattr(indexer_module, "_SECOND_LOOK_S", 0.5)
+        monkeypatch.setattr(orders, "_SECOND_LOOK_S", 0.5)
         folder.mkdir()
         rig.indexer.changed(["Folder"])
         await until(lambda: rig.look.expanded == ["Folder"] * 3)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from sidecar.errors import Unreadable
 from sidecar.index.backfill import to_batch, without_overtaken
+from sidecar.index.batch import Batch
 from sidecar.index.look import Looker, with_old_names
-from sidecar.index.manifest import Batch, Manifest
+from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Skip
 from sidecar.index.preparing import prepared

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sidecar.errors import VectorsAway
-from sidecar.index.vector_worker import FACTORY, Patience
+from sidecar.index.patience import Patience
+from sidecar.index.vector_worker import FACTORY
 from tests.index.embedders import DIM, vector
 from tests.index.rigs import PATIENCE_S, copied, damages, rigged, text, texts_and_vectors
 
