@@ -29,10 +29,10 @@ from sidecar.config import Config
 from sidecar.config.kinds import has_named_tables, section_model
 from sidecar.contract import Tool
 from sidecar.errors import SidecarError
-from sidecar.index import indexer, literal, manifest, preparers, profile, snippets
+from sidecar.index import indexer, literal, note_rows, preparers, profile, snippets
 from sidecar.index.embed.facts import FACTS
 from sidecar.index.embed.weights import MODELS_FOLDER
-from sidecar.index.vector_worker import Patience
+from sidecar.index.patience import Patience
 from sidecar.protocol import json_body
 from sidecar.protocol.sessions import IDLE_S, MOST_SESSIONS, MOST_STREAMS
 from sidecar.services import copies, library, proposal_drafts, searching, writing
@@ -355,7 +355,7 @@ def test_readme_says_when_notes_are_prepared_in_processes_of_their_own() -> None
 
 
 def test_readme_says_which_passages_are_embedded_when_a_note_is_renamed() -> None:
-    assert f"less than {manifest._TITLE_MATTERS_BELOW} characters" in section("How it works")
+    assert f"less than {note_rows._TITLE_MATTERS_BELOW} characters" in section("How it works")
 
 
 def test_readme_names_the_first_port() -> None:

@@ -31,8 +31,8 @@ from sidecar.contract import Catalogue, Surface, composite, single
 from sidecar.daemon.admin import admin_actions
 from sidecar.daemon.assembly import open_core
 from sidecar.daemon.running import Running, Services
-from sidecar.index.indexer import Progress
 from sidecar.index.opening import CorpusOptions, open_corpus
+from sidecar.index.progress import Progress
 from sidecar.index.vector_options import from_settings
 from sidecar.index.workers import Workers
 from sidecar.protocol.http import McpPath

@@ -30,9 +30,10 @@ def set_aside(path: Path, companions: Sequence[str] = ()) -> Path | None:
     for end in ("", *companions):
         with suppress(FileNotFoundError):
             path.with_name(path.name + end).rename(newest.with_name(newest.name + end))
-    for number in sorted(kept)[: max(0, len(kept) + 1 - KEPT)]:
+    now = found(path)
+    for number in sorted(now)[: max(0, len(now) - KEPT)]:
         for end in ("", *companions):
-            _delete(kept[number].with_name(kept[number].name + end))
+            _delete(now[number].with_name(now[number].name + end))
     return newest if newest.is_symlink() or newest.exists() else None
 
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sidecar.index.batch import Batch
 from sidecar.index.look import Findings, Looker
-from sidecar.index.manifest import Batch
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Lot, Prepared
 from sidecar.index.profile import Preparing
@@ -57,7 +57,8 @@ class Backfill:
         """Queue paths behind what waits. `again`: take unchanged bytes as new."""
         self._again = again or (self._again and self.busy)
         self._waiting.update(dict.fromkeys(paths))
-        self._preparers.expect(len(self._waiting))
+        # what is under way counts: to say that nothing is left would end the processes it is prepared in
+        self._preparers.expect(len(self._waiting) + len(self._ahead) * _NOTES)
 
     def first(self) -> asyncio.Task[Ready]:
         """The batch that is to be stored next; further ones are begun. Call it when `busy`."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sidecar.index.linking import MOST_OF_ONE_NAME, Target, resolve
-from sidecar.index.manifest_reader import ManifestReader, NoteRow
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import NoteRow
 from sidecar.index.naming import folded_path
 from sidecar.index.wire import Float32
 from sidecar.vault.kp_block import Namespace, NoteId

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sidecar.index.indexer import Indexer, Phase
+from sidecar.index.indexer import Indexer
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
-from sidecar.index.manifest_reader import Counts, ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import Counts
 from sidecar.index.meaning import Meaning
+from sidecar.index.progress import Phase
 from sidecar.index.wire import Backend
 from sidecar.vault.paths import printable
 from sidecar.vault.watch import Watcher

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sidecar.errors import VectorsAway
-from sidecar.index.manifest import Applied
-from sidecar.index.manifest_reader import ManifestReader, ToEmbed
+from sidecar.index.batch import Applied
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import ToEmbed
 from sidecar.index.succession import Succession
 from sidecar.index.vectors import Vectors
 from sidecar.index.writer import Writer

@@ -7,29 +7,24 @@ of changes, so one that ran while files moved can't do harm.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import shutil
 import sqlite3
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import closing
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from typing import TypeVar
 
 from sidecar.errors import Unreadable, VaultAway, VectorsAway
-from sidecar.index.backfill import Backfill, to_batch, without_overtaken
-from sidecar.index.live import LiveIndex
-from sidecar.index.look import Looker, Survey
-from sidecar.index.manifest import Applied, Batch, Manifest
+from sidecar.index.backfill import Backfill, to_batch
+from sidecar.index.batch import Applied, Batch
+from sidecar.index.growing import Growing
+from sidecar.index.health import Health
+from sidecar.index.holdings import Holdings
+from sidecar.index.look import Expansion, Looker
+from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.orders import Orders
 from sidecar.index.profile import Preparing
-from sidecar.index.trouble import disk_trouble, is_damage
+from sidecar.index.progress import Phase, Progress
 from sidecar.tasks import Lane
-from sidecar.vault.ignore import IGNORE_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -39,56 +34,26 @@ SCAN_EVERY_S = 300.0
 """Events are lossy on every platform; a scan of unchanged files costs a stat each."""
 
 _LARGEST_EVENT = 1000
-"""Up to this many files of one event batch change at one moment; more are fed in as backfill."""
-
-_SECOND_LOOK_S = 1.0
-"""A folder that appeared is looked at again: files may have come in before it was watched."""
+_LARGEST_EVENT_BYTES = 128 << 20
+"""Up to so many files, and bytes of theirs, of one event batch change at one moment: they are all in memory then. More
+are fed in as backfill."""
 
 _AWAY_S = 3.0
 """How often a vanished vault is looked for."""
 
-_NO_ROOM_S = 5.0
-_LONGEST_NO_ROOM_S = 30.0
-"""How soon writing is tried again after the disk took nothing; later each time, but not later than that."""
-
 _NOT_WRITABLE = "The index can't be written now."
-
-_ROOM_BYTES = 32 << 20
-"""So much must be free before it is tried: SQLite's log may grow that long."""
-
-
-class Phase(StrEnum):
-    """What the index is doing."""
-
-    OPENING = "opening"
-    SCANNING = "scanning"
-    INDEXING = "indexing"
-    READY = "ready"
-    AWAY = "vault unavailable"
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a piece of long work is."""
-
-    phase: Phase
-    done: int
-    total: int
-
 
 OnChunks = Callable[[Applied, bool], None]
 """Called on the loop with what a batch did, and whether it was a save, which goes ahead of backfill."""
 
 
 class Indexer:
-    """Owns the manifest's writer connection. `run` is its one task; everything else only queues."""
+    """Owns the lane in which a corpus is changed. `run` is its one task; everything else only queues."""
 
     def __init__(
         self,
         looker: Looker,
-        manifest: Manifest,
-        manifest_path: Path,
-        live: LiveIndex,
+        holdings: Holdings,
         preparers: Preparing,
         backfill: Backfill,
         reader: ManifestReader,
@@ -99,9 +64,7 @@ class Indexer:
         """`on_restored` is called on the loop when the manifest was made again, or can be written again: what
         was known of its chunks, or was to be written, does not hold any more."""
         self._looker = looker
-        self._manifest = manifest
-        self._manifest_path = manifest_path
-        self._live = live
+        self._holdings = holdings
         self._preparers = preparers
         self._on_progress = on_progress
         self._on_chunks = on_chunks
@@ -109,25 +72,16 @@ class Indexer:
         self._lane = Lane("index")
         self._reader = reader
         self._backfill = backfill
-        self._urgent: dict[str, None] = {}
-        self._second_looks: set[str] = set()
-        self._scan_due = False
-        self._scan_again = False
-        self._rebuilding = False
-        self._distrusted: str | None = None
-        self._trouble: str | None = None
-        self._wait_s = _NO_ROOM_S
+        self._orders = Orders()
+        self._health = Health()
         self._is_loaded = False
-        self._wake = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._asked = 0
-        self._looked_at = 0
-        self._looked = asyncio.Event()
+        self._is_resting = False
+        self._generation = Growing(holdings.generation)
+        self._looked = Growing()
         self._done = 0
         self._total = 0
         self.phase = Phase.OPENING
-        self.generation = manifest.generation
-        self.problem: str | None = manifest.problem
+        self.problem: str | None = holdings.problem
         self.named = asyncio.Event()
         """Set once the names of all notes are known."""
 
@@ -135,50 +89,44 @@ class Indexer:
 
     def changed(self, paths: Iterable[str]) -> None:
         """These files or folders may have changed; `""` means anything may have."""
-        new = dict.fromkeys(paths)
-        if "" in new or IGNORE_FILE in new:
-            self.scan()
-        self._urgent.update(new)
-        self._urgent.pop("", None)
-        self._wake.set()
+        self._orders.changed(paths)
 
     def look_at(self, path: str) -> int:
         """A file was changed by ourselves. The number is one to wait for with `wait_until_looked`."""
-        self._asked += 1
-        self.changed([path])
-        return self._asked
+        return self._orders.look_at(path)
 
     def scan(self, *, again: bool = False) -> None:
-        """Compare the whole vault with the index soon. `again`: take every note as new, then remake the caches."""
-        self._scan_due = True
-        self._scan_again = self._scan_again or again
-        self._wake.set()
+        """Compare the whole vault with the index soon.
+
+        `again`: take every note as new, then remake the caches; believe the vault, too, if it is empty.
+        """
+        self._orders.scan(again=again)
 
     def distrust(self, reason: str) -> None:
         """The manifest was found to be no good: set it aside and make the index again, soon.
 
         `reason` is the end of a sentence that begins with "the manifest".
         """
-        self._distrusted = self._distrusted or reason
-        self._wake.set()
+        self._health.distrust(reason)
+        self._orders.given.set()
 
     @property
     def is_distrusted(self) -> bool:
         """The manifest is about to be made again; nothing it says counts."""
-        return self._distrusted is not None
+        return self._health.distrusted is not None
 
     @property
     def settled(self) -> bool:
         """Nothing is queued and nothing runs."""
-        waits = self._urgent or self._backfill.busy or self._scan_due or self._distrusted or self._trouble
-        return self.phase is Phase.READY and not waits
+        waits = self._orders.has_paths or self._orders.is_scan_due or self._backfill.busy or not self._health.is_good
+        return self.phase is Phase.READY and self._is_resting and not waits
 
     @property
     def progress(self) -> Progress:
         """How far the present phase is, in notes; both numbers are all of them once it is ready."""
         if self.phase is Phase.INDEXING:
             return Progress(self.phase, self._done, self._total)
-        known = len(self._live.names)
+        known = len(self._holdings.names)
         return Progress(self.phase, known if self.phase is Phase.READY else 0, known)
 
     @property
@@ -186,16 +134,18 @@ class Indexer:
         """Notes that were not saved just now wait to be found by their words."""
         return self.phase is not Phase.READY
 
+    @property
+    def generation(self) -> int:
+        """State number of the index, as of the last batch that was told of."""
+        return self._generation.value
+
     async def wait_beyond(self, generation: int) -> int:
         """The generation once it is greater than the given one."""
-        while self.generation <= generation:
-            await self._changed.wait()
-        return self.generation
+        return await self._generation.at_least(generation + 1)
 
     async def wait_until_looked(self, asked: int) -> None:
         """Wait until the file that `look_at` gave this number for has been looked at, and stored if it was new."""
-        while self._looked_at < asked:
-            await self._looked.wait()
+        await self._looked.at_least(asked)
 
     # the one task
 
@@ -207,76 +157,63 @@ class Indexer:
                 await self._coping(self._step)
         except Exception:
             self.problem = "Indexing failed and begins again; the log holds the details."
-            self._scan_due = True  # the paths of the failed batch are found again
+            self._orders.scan_after_failure()  # the paths of the failed batch are found again
             raise
 
     async def _begin(self) -> None:
         self._is_loaded = False
-        await self._lane.run(self._load)
+        self._orders.with_next_scan(await self._lane.run(self._holdings.load))
         self._is_loaded = True
-        self.problem = self._manifest.problem or self._live.problem
+        self.problem = self._holdings.problem
         self._publish()
 
     async def _coping(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do a piece of work; what can go wrong with the vault, the manifest or the disk is met here."""
         try:
             await work()
-        except VaultAway as away:
-            self._set_phase(Phase.AWAY)
-            self.problem = str(away)
-            logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
-            await asyncio.sleep(_AWAY_S)
-            self._scan_due = True
         except (sqlite3.Error, OSError, Unreadable) as failed:
-            if not self._is_explained(failed):
+            if isinstance(failed, VaultAway) or (isinstance(failed, Unreadable) and not self.is_distrusted):
+                await self._wait_for_vault(failed)
+            elif not self._is_explained(failed):
                 raise
+
+    async def _wait_for_vault(self, away: Unreadable) -> None:
+        """Nothing that was found can be relied on. What was not stored is found by the scan that follows."""
+        self._set_phase(Phase.AWAY)
+        self.problem = str(away)
+        logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
+        await self._backfill.forget()
+        await asyncio.sleep(_AWAY_S)
+        self._orders.scan_after_failure()
 
     def _is_explained(self, failed: Exception) -> bool:
         """Whether it is the fault of the manifest or of the disk; then `_step` does something about it."""
-        if is_damage(failed):
-            self.distrust(f"is damaged ({failed})")
-        elif trouble := disk_trouble(failed) or (str(failed) if self._distrusted else None):
-            if self._trouble is None:
-                logger.warning("nothing can be indexed now, because %s; what was indexed is still found", trouble)
-            self._trouble = trouble
-            self.problem = f"Nothing can be indexed now, because {trouble}. It goes on by itself once it can."
-        else:
-            return False
-        return True
+        explained = self._health.explains(failed)
+        self.problem = self._health.problem or self.problem
+        return explained
 
     async def close(self) -> None:
         """Wait for the batch that runs, then close what `run` used."""
         await self._backfill.close()
         await self._preparers.close()
-        await self._lane.run(self._live.close)
+        await self._lane.run(self._holdings.close)
         await self._lane.run(self._reader.close)
         await self._lane.close()
 
-    def _load(self) -> None:
-        with closing(ManifestReader(self._manifest_path)) as reader:
-            self._live.load(reader, self._manifest)
-        if not self._manifest.serves(self._looker.root):
-            logger.warning("the index was made for another folder; every note is compared with it")
-            self._scan_again = True
-        if self._manifest.meta("prepared") != self._looker.version:
-            # notes are read or cut in another way now
-            self._manifest.set_meta("prepared", self._looker.version)
-            self._scan_again = self._scan_again or self.generation > 0
-
     async def _step(self) -> None:
         """One piece of work, or a wait for some. A save never waits for more than one batch."""
-        if self._trouble:
+        if self._health.trouble:
             await self._wait_for_room()
-        elif self._distrusted:
-            await self._begin_again(self._distrusted)
-        elif self._scan_due:
+        elif self._health.distrusted:
+            await self._begin_again(self._health.distrusted)
+        elif self._orders.is_scan_due:
             await self._scan()
-        elif self._urgent:
-            paths, self._urgent, asked = list(self._urgent), {}, self._asked
+        elif self._orders.has_paths:
+            paths, asked = self._orders.take_paths()
             try:
                 await self._save(paths)
             finally:
-                self._has_looked(asked)
+                self._looked.reach(asked)
         elif self._backfill.busy:
             await self._fill()
         else:
@@ -285,89 +222,79 @@ class Indexer:
     async def _wait_for_room(self) -> None:
         """Wait, then try the disk. What was not stored meanwhile is found by the scan that follows."""
         await self._backfill.forget()
-        await asyncio.sleep(self._wait_s)
-        self._wait_s = min(self._wait_s * 2, _LONGEST_NO_ROOM_S)
-        await self._lane.run(self._try_disk)
-        self._trouble, self._wait_s = None, _NO_ROOM_S
-        if not (self._is_loaded or self._distrusted):
+        await asyncio.sleep(self._health.next_wait_s())
+        await self._lane.run(self._holdings.try_disk, writes=not self.is_distrusted)
+        self._health.disk_is_back()
+        if not (self._is_loaded or self.is_distrusted):
             await self._begin()
-        self._scan_due = True
-        self.problem = self._manifest.problem or self._live.problem
+        self._orders.scan_after_failure()
+        self.problem = self._holdings.problem
         logger.info("the disk can be written again; indexing goes on")
         self._on_restored()
-
-    def _try_disk(self) -> None:
-        free = shutil.disk_usage(self._manifest_path.parent).free
-        if free < _ROOM_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if not self._distrusted:
-            self._manifest.set_meta("tried", int(time.time()))
 
     async def _begin_again(self, reason: str) -> None:
         """Set the manifest aside and fill a new one. Nothing that was queued or known of chunks holds any more."""
         await self._backfill.forget()
-        self._urgent.clear()
-        self._has_looked(self._asked)
+        _, asked = self._orders.take_paths()
+        self._looked.reach(asked)
         self.named.clear()
         self._set_phase(Phase.SCANNING)
-        await self._lane.run(self._start_over, reason)
-        self._distrusted, self._is_loaded = None, True
-        self._scan_due = True
-        self.problem = self._manifest.problem
+        wanted = await self._lane.run(self._holdings.begin_again, reason)
+        self._health.distrusted, self._is_loaded = None, True
+        self._orders.with_next_scan(wanted)
+        self._orders.scan()
+        self.problem = self._holdings.problem
         self._publish()
         self._on_restored()
 
-    def _start_over(self, reason: str) -> None:
-        self._manifest.begin_again(reason)
-        self._live.begin_again()
-        self._load()
-
     async def _scan(self) -> None:
-        if not await self._lane.run(lambda: self._manifest.is_in_place):
+        if not await self._lane.run(lambda: self._holdings.is_in_place):
             self.distrust("is gone")
             return
-        again, self._scan_again, self._scan_due = self._scan_again, False, False
+        scan = self._orders.take_scan()
         if self.phase is not Phase.READY:
             self._set_phase(Phase.SCANNING)
-        survey = await self._lane.run(self._survey, again)
-        self._rebuilding = self._rebuilding or again
-        self._backfill.add(survey.to_look_at, again=again)
+        survey = await self._lane.run(self._holdings.survey, scan)
+        self._backfill.add(survey.to_look_at, again=scan.again)
         self._done, self._total = 0, len(self._backfill)
         if self._backfill.busy:
             self._set_phase(Phase.INDEXING)
         self.named.set()
         self._publish()
 
-    def _survey(self, again: bool) -> Survey:
-        with closing(ManifestReader(self._manifest_path)) as reader:
-            survey = self._looker.survey(reader, everything=again)
-            known = dict(reader.skipped())
-        self._live.add_names(survey.names)
-        news = [skip for skip in survey.skips if known.get(skip.path) != skip.reason]
-        for skip in news:
-            logger.warning("skipped %s: %s", skip.path, skip.reason)
-        self._store(Batch(skips=news, gone=[skip.path for skip in news]))
-        return survey
-
     async def _save(self, paths: list[str]) -> None:
         """What events named becomes searchable, at one moment."""
         expansion = await self._lane.run(self._looker.expand, paths, self._reader)
-        self._look_twice(expansion.folders)
+        self._orders.look_twice(paths, expansion.folders)
         if len(expansion.paths) > _LARGEST_EVENT:
-            self._stored(await self._lane.run(self._store, Batch(skips=expansion.skips)), is_save=True)
-            self._backfill.add(await self._lane.run(self._looker.in_order, expansion.paths, self._reader))
-            self._total = self._done + len(self._backfill)
-            self._set_phase(Phase.INDEXING)
+            await self._put_off(expansion)
             return
-        findings = await self._lane.run(self._looker.look, expansion.paths, self._reader, expansion.skips)
+        findings = await self._lane.run(
+            self._looker.look,
+            expansion.paths,
+            self._reader,
+            expansion.skips,
+            enough_bytes=_LARGEST_EVENT_BYTES,
+        )
+        if findings.left:
+            # all of it: a renamed note and its old name must stay together
+            await self._put_off(expansion)
+            return
         prepared = await self._preparers.prepare_here(findings.reads)
-        self._stored(await self._lane.run(self._store, to_batch(findings, prepared)), is_save=True)
+        self._stored(await self._lane.run(self._holdings.store, to_batch(findings, prepared)), is_save=True)
+
+    async def _put_off(self, expansion: Expansion) -> None:
+        """Have so much looked at as backfill."""
+        self._stored(await self._lane.run(self._holdings.store, Batch(skips=expansion.skips)), is_save=True)
+        self._backfill.add(await self._lane.run(self._looker.in_order, expansion.paths, self._reader))
+        self._total = self._done + len(self._backfill)
+        self._set_phase(Phase.INDEXING)
 
     async def _fill(self) -> None:
         """Store the next batch of backfill, unless a save comes first."""
-        self._wake.clear()
+        self._orders.given.clear()
         first = self._backfill.first()
-        waking = asyncio.create_task(self._wake.wait())
+        waking = asyncio.create_task(self._orders.given.wait())
         try:
             await asyncio.wait((first, waking), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -375,46 +302,34 @@ class Indexer:
         if not first.done():
             return
         ready = self._backfill.take()
-        applied, overtaken = await self._lane.run(self._store_if_still_so, ready.batch)
+        applied, overtaken = await self._lane.run(self._holdings.store_if_still_so, ready.batch)
         self._done += ready.paths
         self._stored(applied, is_save=False)
         if overtaken:
             self.changed(overtaken)
 
     async def _rest(self) -> None:
-        if self._rebuilding:
-            self._rebuilding = False
-            await self._lane.run(self._rebuild_keywords)
+        self._orders.given.clear()  # before any await: what comes in from now on ends the rest
+        if self._orders.is_rebuilding:
+            await self._lane.run(self._holdings.end_rebuild)
+            self._orders.is_rebuilding = False
         if self.phase is not Phase.READY and self.named.is_set():  # before the first scan nothing is known
-            self.problem = self._manifest.problem or self._live.problem
+            self.problem = self._holdings.problem
             self._set_phase(Phase.READY)
-        self._wake.clear()
-        await self._lane.run(self._tidy)
+        self._is_resting = True
+        try:
+            await self._lane.run(self._holdings.tidy, is_complete=self.phase is Phase.READY)
+            await self._until_given()
+        finally:
+            self._is_resting = False
+
+    async def _until_given(self) -> None:
+        """Wait for an order; when none has come for long, a scan is one."""
         try:
             async with asyncio.timeout(SCAN_EVERY_S):
-                await self._wake.wait()
+                await self._orders.given.wait()
         except TimeoutError:
-            self._scan_due = True
-
-    def _has_looked(self, asked: int) -> None:
-        self._looked_at = asked
-        self._looked.set()
-        self._looked = asyncio.Event()
-
-    def _look_twice(self, folders: list[str]) -> None:
-        """Have folders that came up for the first time looked at once more."""
-        first = [folder for folder in folders if folder not in self._second_looks]
-        self._second_looks.difference_update(folders)
-        if first:
-            self._second_looks.update(first)
-            asyncio.get_running_loop().call_later(_SECOND_LOOK_S, self.changed, first)
-
-    def _store_if_still_so(self, batch: Batch) -> tuple[Applied | None, list[str]]:
-        still, overtaken = without_overtaken(batch, self._looker)
-        return self._store(still), overtaken
-
-    def _store(self, batch: Batch) -> Applied | None:
-        return self._live.apply(self._manifest, batch) if batch else None
+            self._orders.scan()
 
     def _stored(self, applied: Applied | None, *, is_save: bool) -> None:
         if applied is not None:
@@ -427,27 +342,17 @@ class Indexer:
         Raises:
             VectorsAway: the manifest can't be written now; `on_restored` is called when it can.
         """
-        if self._trouble or self._distrusted:
+        if not self._health.is_good:
             raise VectorsAway(_NOT_WRITABLE)
         try:
-            result = await self._lane.run(change, self._manifest)
+            result = await self._lane.run(self._holdings.change, change)
         except sqlite3.Error as failed:
             if not self._is_explained(failed):
                 raise
-            self._wake.set()
+            self._orders.given.set()
             raise VectorsAway(_NOT_WRITABLE) from failed
         self._publish()
         return result
-
-    def _rebuild_keywords(self) -> None:
-        with closing(ManifestReader(self._manifest_path)) as reader:
-            self._live.rebuild_keywords(reader)
-
-    def _tidy(self) -> None:
-        if self.phase is Phase.READY:
-            self._manifest.forget_former()
-        self._live.snapshot_if_due()
-        self._manifest.checkpoint()
 
     def _set_phase(self, phase: Phase) -> None:
         self.phase = phase
@@ -455,8 +360,5 @@ class Indexer:
 
     def _publish(self) -> None:
         """Tell the waiters; the batch is visible already."""
-        if self.generation != self._manifest.generation:
-            self.generation = self._manifest.generation
-            self._changed.set()
-            self._changed = asyncio.Event()
+        self._generation.reach(self._holdings.generation)
         self._on_progress(self.progress)

@@ -166,8 +166,9 @@ class KeywordStore:
         """Write a snapshot and begin a new log. About 0.5 s for 100,000 chunks, most of it the disk.
 
         Raises:
-            OSError: it could not be written; the files are as they were.
+            OSError: it could not be written, or no log could be begun behind it; a snapshot stays due.
         """
+        self._behind = True
         identity = secrets.token_bytes(ID_BYTES)
         new = self._snapshot.with_name(f"{self._snapshot.name}.new")
         self._snapshot_bytes = write_snapshot(new, identity, self._made_for, contents)

@@ -11,11 +11,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from sidecar.index.batch import Applied, Batch
 from sidecar.index.keyword_store import KeywordStore
 from sidecar.index.keywords import KeywordIndex
 from sidecar.index.literal import LiteralIndex, Match, entry, matches
-from sidecar.index.manifest import Applied, Batch, Manifest
-from sidecar.index.manifest_reader import ChunkRow, ManifestReader
+from sidecar.index.manifest import Manifest
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import ChunkRow
 from sidecar.index.tokens import LANGUAGE_MARKS, Tokenizer
 from sidecar.index.wire import Int64
 
@@ -132,10 +134,11 @@ class LiveIndex:
             # the old list is sorted, so sorting it with a few more is linear
             self.names = sorted([*(name for name in self.names if name not in gone), *new])
 
-    def add_names(self, names: Iterable[str]) -> None:
-        """Names found by a scan are listed before they are indexed."""
+    def use_names(self, names: Iterable[str], *, complete: bool) -> None:
+        """Names found by a scan are listed before they are indexed. `complete`: there are no others."""
+        new = set(names)
         with self._lock:
-            self._rename(set(), names)
+            self._rename(self._known - new if complete else set(), new)
 
     def snapshot_if_due(self) -> None:
         """Write the keyword postings down when the log has grown long."""

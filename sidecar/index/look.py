@@ -40,11 +40,8 @@ class Findings:
     gone: list[str] = field(default_factory=list[str])
     left: list[str] = field(default_factory=list[str])
     """Paths that were not looked at, because so much was read already."""
-
-    @property
-    def bytes(self) -> int:
-        """Of the notes that were read."""
-        return sum(len(file.data) for _, file in self.reads)
+    bytes: int = 0
+    """Of the notes that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +49,12 @@ class Survey:
     """What a scan of the whole vault found, against what the index knows."""
 
     names: list[str]
-    """Every note by name."""
+    """Every note that was found, by name."""
     to_look_at: list[str]
     """New, changed and missing paths: what may have been renamed first, then newest first, missing ones last."""
     skips: list[Skip]
     complete: bool
-    """Every folder could be listed; only then do missing paths stand in `to_look_at`."""
+    """Every folder could be listed: there are no others. Only then do missing paths stand in `to_look_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,13 @@ class Looker:
         if self.ignored.left_out:
             logger.warning("%s is too long: its last %d rules are not followed", IGNORE_FILE, self.ignored.left_out)
 
-    def survey(self, reader: ManifestReader, *, everything: bool) -> Survey:
-        """Walk the vault and compare. `everything`: look at unchanged notes too.
+    def survey(self, reader: ManifestReader, *, everything: bool, may_be_empty: bool) -> Survey:
+        """Walk the vault and compare.
+
+        Args:
+            reader: of what is indexed.
+            everything: look at unchanged notes too.
+            may_be_empty: a vault without a note is believed, whatever was in it before.
 
         Raises:
             VaultAway: the vault itself is gone; nothing may be concluded.
@@ -119,7 +121,7 @@ class Looker:
                 continue
             complete = complete and not entry.lost
             skips.append(_skip_of(entry))
-        if not found and not everything and len(seen) >= _SUSPICIOUS:
+        if not found and not may_be_empty and len(seen) >= _SUSPICIOUS:
             raise VaultAway(
                 "The vault folder holds no notes any more; perhaps its disk is not mounted."
                 " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
@@ -130,9 +132,8 @@ class Looker:
         changed.sort(key=lambda path: found[path].mtime_ns, reverse=True)
         in_trouble = {skip.path for skip in skips}
         missing = [path for path in seen if path not in found and path not in in_trouble] if complete else []
-        names = list(found) if complete else [*found, *(path for path in seen if path not in found)]
         to_look_at = with_old_names({path: found[path] for path in changed}, {path: seen[path] for path in missing})
-        return Survey(names, to_look_at, skips, complete)
+        return Survey(list(found), to_look_at, skips, complete)
 
     def expand(self, paths: Iterable[str], reader: ManifestReader) -> Expansion:
         """Paths named by events, with folders replaced by what is in them and what was known to be in them.
@@ -183,6 +184,10 @@ class Looker:
             yield from self._jail.walk(folder, self.ignored)
         except NotFound:
             return  # it went away after it was seen
+        except VaultAway:
+            raise
+        except Unreadable as closed:  # so did the way to it
+            yield Trouble(folder, printable(folder.text), str(closed), lost=True)
 
     def _kind(self, path: VaultPath) -> Kind | Literal["unknown"]:
         """What is there; "unknown" where a folder above can't be entered."""
@@ -257,10 +262,12 @@ class Looker:
                 findings.touched.append((path.text, file.stat))
             else:
                 findings.reads.append((path, file))
+                findings.bytes += len(file.data)
 
     def is_still(self, path: str, stat: FileStat) -> bool:
-        """Whether a file's state is what it was."""
-        return self._stat(VaultPath(path)) == stat
+        """Whether a file's state is what it was, and whether it is still ours to read."""
+        found = VaultPath(path)
+        return not self.ignored.ignores(found, is_folder=False) and self._stat(found) == stat
 
     def is_there(self, path: str) -> bool:
         """Whether a note that is not ignored stands there."""

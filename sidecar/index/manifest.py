@@ -14,55 +14,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from sidecar.index import naming
-from sidecar.index.counted import NO_WORDS, Counted
+from sidecar.index import naming, note_rows
+from sidecar.index.batch import Applied, Batch
+from sidecar.index.connection import identity_of
 from sidecar.index.manifest_file import open_or_make
-from sidecar.index.manifest_reader import identity_of
-from sidecar.index.prepare import Piece, Prepared, Skip
-from sidecar.vault.jail import FileStat
-from sidecar.vault.kp_block import path_id
+from sidecar.index.prepare import Piece, Prepared
 from sidecar.vault.paths import printable
 
 logger = logging.getLogger(__name__)
-
-_TITLE_MATTERS_BELOW: Final = 200
-"""Characters of a chunk. With so many, another title moves its e5 vector by no more than the model's own rounding:
-over 400 notes the cosine of before and after is .996 in the middle and above .988 for 19 of 20, where those of two
-unrelated texts are .82. Shorter ones live by their title, and cost little to embed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Changes that become visible together."""
-
-    puts: Sequence[Prepared] = ()
-    touched: Sequence[tuple[str, FileStat]] = ()
-    """Notes whose bytes are the same but whose times changed."""
-    skips: Sequence[Skip] = ()
-    gone: Sequence[str] = ()
-    """Paths that are no longer there, as notes or as skipped files."""
-    words: Counted = NO_WORDS
-    """Of the pieces of `puts`, and perhaps of others."""
-
-    def __bool__(self) -> bool:
-        return bool(self.puts or self.touched or self.skips or self.gone)
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What a batch did to the chunks, for the caches."""
-
-    generation: int
-    removed_chunks: Sequence[int]
-    added_chunks: Sequence[tuple[int, Piece]]
-    removed_notes: Sequence[int]
-    put_notes: Sequence[tuple[int, Prepared]]
 
 
 class Manifest:
@@ -137,7 +100,7 @@ class Manifest:
         claims: set[str] = set()
         db = self._db
         with db:
-            moved = self._moved(batch)
+            moved = note_rows.rename_moved(db, batch)
             gone = set(batch.gone) - set(moved.values()) | {skip.path for skip in batch.skips if skip.drops}
             for path in gone:
                 row = db.execute("SELECT note_key, claimed FROM notes WHERE path = ?", (path,)).fetchone()
@@ -151,10 +114,10 @@ class Manifest:
             back = [*batch.gone, *(path for path, _ in batch.touched)]
             db.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in back])
             for put in batch.puts:
-                note_key = self._put_note(put, claims)
+                note_key = note_rows.put_note(db, put, claims)
                 if put.note.path.text in moved:
-                    self._hand_on_vectors(note_key, put)
-                dropped, fresh = self._put_chunks(note_key, put)
+                    note_rows.hand_on_vectors(db, note_key, put)
+                dropped, fresh = note_rows.put_chunks(db, note_key, put)
                 removed_chunks += dropped
                 added_chunks += fresh
                 put_notes.append((note_key, put))
@@ -178,119 +141,6 @@ class Manifest:
         if paths:
             more = f" and {len(paths) - 1} others" if paths[1:] else ""
             logger.warning("another note has the id of %s%s; its path is its id", printable(paths[0]), more)
-
-    def _moved(self, batch: Batch) -> dict[str, str]:
-        """Rename rows whose content came up elsewhere in this batch; new paths to old ones."""
-        moved: dict[str, str] = {}
-        wanted: dict[str, list[str]] = {}
-        for put in batch.puts:
-            wanted.setdefault(put.note.checksum, []).append(put.note.path.text)
-        for path in batch.gone if wanted else ():
-            row = self._db.execute("SELECT note_key, checksum FROM notes WHERE path = ?", (path,)).fetchone()
-            # of notes with the same bytes, the first one goes to the first place, as they were ordered
-            places = wanted.get(row[1]) if row else None
-            new = places.pop(0) if places else None
-            if row and new and not self._db.execute("SELECT 1 FROM notes WHERE path = ?", (new,)).fetchone():
-                self._db.execute("UPDATE notes SET path = ? WHERE note_key = ?", (new, row[0]))
-                moved[new] = path
-        return moved
-
-    def _hand_on_vectors(self, note_key: int, put: Prepared) -> None:
-        """Let a note whose title is its file's name keep its vectors when it is renamed, where they say the same."""
-        before = {
-            ordinal: (text, text_hash)
-            for ordinal, text, text_hash in self._db.execute(
-                "SELECT ordinal, text, text_hash FROM chunks WHERE note_key = ?", (note_key,)
-            )
-        }
-        for piece in put.pieces:
-            text, text_hash = before.get(piece.chunk.ordinal, ("", b""))
-            if text == piece.chunk.text and len(text) >= _TITLE_MATTERS_BELOW and text_hash != piece.text_hash:
-                self._db.execute(
-                    "INSERT OR IGNORE INTO vectors SELECT ?, embedder, vector FROM vectors WHERE text_hash = ?",
-                    (piece.text_hash, text_hash),
-                )
-
-    def _put_note(self, put: Prepared, claims: set[str]) -> int:
-        """Store the row of a note under its path. The ids in `claims` are to be settled then."""
-        note = put.note
-        claimed = naming.claim_of(note)
-        before = self._db.execute("SELECT claimed FROM notes WHERE path = ?", (note.path.text,)).fetchone()
-        claims.update(claim for claim in (claimed, *(before or ())) if claim)
-        row = self._db.execute(
-            "INSERT INTO notes (path, note_id, claimed, title, language, tags, aliases, links, source, created,"
-            " updated, checksum, mtime_ns, size, ctime_ns, inode, ingested_at, warnings)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-            " coalesce((SELECT ingested_at FROM former WHERE path = ? AND checksum = ?), ?),?)"
-            " ON CONFLICT (path) DO UPDATE SET note_id=excluded.note_id, claimed=excluded.claimed,"
-            " title=excluded.title, language=excluded.language, tags=excluded.tags,"
-            " aliases=excluded.aliases, links=excluded.links, source=excluded.source, created=excluded.created,"
-            " updated=excluded.updated, checksum=excluded.checksum, mtime_ns=excluded.mtime_ns, size=excluded.size,"
-            " ctime_ns=excluded.ctime_ns, inode=excluded.inode, warnings=excluded.warnings,"
-            # a rebuild or a rename is no news: only other bytes are
-            " ingested_at=CASE checksum WHEN excluded.checksum THEN ingested_at ELSE excluded.ingested_at END"
-            " RETURNING note_key",
-            (
-                note.path.text,
-                path_id(note.path.text),
-                claimed,
-                note.title,
-                put.language,
-                json.dumps(note.tags, ensure_ascii=False),
-                json.dumps(note.aliases, ensure_ascii=False),
-                json.dumps([[link.target, link.kind] for link in note.links], ensure_ascii=False),
-                note.source,
-                note.created,
-                note.updated,
-                note.checksum,
-                *put.stat,
-                note.path.text,
-                note.checksum,
-                int(time.time()),
-                json.dumps(note.warnings, ensure_ascii=False),
-            ),
-        ).fetchone()
-        naming.put_names(self._db, row[0], note)
-        self._db.execute("DELETE FROM skipped WHERE path = ?", (note.path.text,))
-        self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (row[0], put.packed))
-        return row[0]
-
-    def _put_chunks(self, note_key: int, put: Prepared) -> tuple[list[int], list[tuple[int, Piece]]]:
-        """Keep rows whose text is unchanged, drop and add the others."""
-        kept: dict[bytes, list[int]] = {}
-        for chunk_id, key in self._db.execute("SELECT chunk_id, key FROM chunks WHERE note_key = ?", (note_key,)):
-            kept.setdefault(key, []).append(chunk_id)
-        moved: list[tuple[int, int, int]] = []
-        new: list[Piece] = []
-        for piece in put.pieces:
-            same = kept.get(piece.key)
-            if same:
-                moved.append((piece.chunk.ordinal, piece.chunk.line + put.note.body_line - 1, same.pop()))
-            else:
-                new.append(piece)
-        dropped = [chunk_id for ids in kept.values() for chunk_id in ids]
-        self._db.executemany("DELETE FROM chunks WHERE chunk_id = ?", [(chunk_id,) for chunk_id in dropped])
-        self._db.executemany("UPDATE chunks SET ordinal = ?, line = ? WHERE chunk_id = ?", moved)
-        added: list[tuple[int, Piece]] = []
-        for piece in new:
-            chunk = piece.chunk
-            cursor = self._db.execute(
-                "INSERT INTO chunks (note_key, ordinal, line, key, text_hash, breadcrumb, text, extra, state)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    note_key,
-                    chunk.ordinal,
-                    chunk.line + put.note.body_line - 1,
-                    piece.key,
-                    piece.text_hash,
-                    chunk.breadcrumb,
-                    chunk.text,
-                    chunk.extra,
-                    "pending" if chunk.embeddable else "ready",  # of no text there is nothing to embed
-                ),
-            )
-            added.append((cursor.lastrowid or 0, piece))
-        return dropped, added
 
     def use_embedder(self, embedder: str) -> str | None:
         """Vectors by this embedder count from now on; with another one than before, all chunks wait for theirs.

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from sidecar.errors import Unreadable
 from sidecar.index import aside
-from sidecar.index.manifest_reader import connect
+from sidecar.index.connection import connect
 from sidecar.index.salvage import vectors_in
 from sidecar.index.trouble import disk_trouble, is_damage
 
@@ -117,7 +117,7 @@ def open_or_make(
             problem = f"the manifest {found}; the index is made again from the notes"
             logger.warning("%s", problem)
             aside.set_aside(path, _COMPANIONS)
-            db = checked(path, mode="rwc")
+            db = _made(path)
         _take_back(db, path)
     except (OSError, sqlite3.Error, Unfit) as failed:
         reason = disk_trouble(failed) or getattr(failed, "strerror", None) or str(failed)
@@ -155,6 +155,18 @@ def checked(path: Path, *, mode: Literal["rw", "rwc"]) -> sqlite3.Connection:
             raise Unfit(f"is damaged ({failed})") from failed
         raise
     return db
+
+
+def _made(path: Path) -> sqlite3.Connection:
+    """A new manifest, where nothing is. A disk that takes only half of it leaves nothing: set aside at each further
+    attempt, such halves would push out what is worth keeping."""
+    try:
+        return checked(path, mode="rwc")
+    except (OSError, sqlite3.Error):
+        for end in ("", *_COMPANIONS):
+            with suppress(OSError):
+                path.with_name(path.name + end).unlink()
+        raise
 
 
 def _take_back(db: sqlite3.Connection, path: Path) -> None:

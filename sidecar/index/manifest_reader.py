@@ -7,70 +7,22 @@ each call looks whether the file at the path is still the one it reads.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 import numpy as np
 
 from sidecar.index.chunks import Chunk
+from sidecar.index.connection import connect, identity_of
+from sidecar.index.manifest_rows import ChunkRow, Counts, NoteRow, ToEmbed
 from sidecar.index.prepare import unpack
 from sidecar.index.wire import Float16, Int64
 from sidecar.vault.jail import FileStat
 
-
-class ChunkRow(NamedTuple):
-    """A chunk joined with its note, as a search needs it."""
-
-    chunk_id: int
-    path: str
-    note_id: str
-    title: str
-    ordinal: int
-    line: int
-    breadcrumb: str
-    text: str
-    language: str
-
-
-class NoteRow(NamedTuple):
-    """What is known of a note as a whole. `tags` and `links` are JSON, times RFC 3339; `ingested_at` is in seconds."""
-
-    path: str
-    note_id: str
-    title: str
-    tags: str
-    source: str | None
-    created: str | None
-    updated: str | None
-    checksum: str
-    ingested_at: int
-    links: str
-
-
 _NOTE = "SELECT path, note_id, title, tags, source, created, updated, checksum, ingested_at, links FROM notes"
-
-
-class ToEmbed(NamedTuple):
-    """A chunk that wants to be in the vector store; `vector` (float16 bytes) is that of its text, if it is cached."""
-
-    chunk_id: int
-    text_hash: bytes
-    text: str
-    vector: bytes | None
-
-
-class Counts(NamedTuple):
-    """How far the index is, in rows. A note is reachable by meaning once its first chunk is ready."""
-
-    notes: int
-    skipped: int
-    chunks: int
-    chunks_ready: int
-    notes_ready: int
 
 
 class ManifestReader:
@@ -206,7 +158,7 @@ class ManifestReader:
     def text_at(self, path: str) -> str | None:
         """The whole text of the note at a path as it was indexed."""
         row = self._db.execute("SELECT text FROM notes JOIN texts USING (note_key) WHERE path = ?", (path,)).fetchone()
-        return unpack(row[0]) if row else None
+        return _unpacked(row[0]) if row else None
 
     def indexed_after(self, since: int, namespace: str | None) -> Iterator[tuple[int, str, int]]:
         """(time of indexing, id, note key) of what was indexed later than `since`, newest first."""
@@ -244,12 +196,12 @@ class ManifestReader:
         for note_key, path, packed in self._db.execute(
             "SELECT note_key, path, text FROM notes JOIN texts USING (note_key)"
         ):
-            yield note_key, path, unpack(packed)
+            yield note_key, path, _unpacked(packed)
 
     def text(self, note_key: int) -> str | None:
         """The whole text of one note as it was indexed."""
         row = self._db.execute("SELECT text FROM texts WHERE note_key = ?", (note_key,)).fetchone()
-        return unpack(row[0]) if row else None
+        return _unpacked(row[0]) if row else None
 
     def paths(self) -> list[str]:
         """Every note by name: indexed ones and listed ones that could not be indexed. No order."""
@@ -352,30 +304,15 @@ class ManifestReader:
             self._connection = None
 
 
-def identity_of(path: Path) -> tuple[int, int] | None:
-    """Which file is at the path; None when there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+def _unpacked(packed: bytes) -> str:
+    """A text, whose checksum tells of damage that SQLite does not see.
 
-
-def connect(path: Path, *, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection:
-    """A connection with the settings that writer and readers share. Only the writer opens it as `rwc`; `ro` leaves
-    a file as it is that nobody uses any more."""
-    # percent-encoded by hand: as_uri refuses names that are not UTF-8
-    place = quote(os.fsencode(path.absolute().as_posix()), safe="/:")
-    uri = f"file:{place if place.startswith('/') else '/' + place}?mode={mode}"
-    db = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=10)
+    Raises:
+        sqlite3.DatabaseError: as SQLite does for a damaged file.
+    """
     try:
-        if mode == "rwc":
-            db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint in mid-batch would hold up searches
-        db.execute("PRAGMA mmap_size = 268435456")
-    except BaseException:
-        db.close()
-        raise
-    return db
+        return unpack(packed)
+    except (zlib.error, UnicodeDecodeError, TypeError) as failed:
+        damaged = sqlite3.DatabaseError("a text can't be unpacked")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from failed

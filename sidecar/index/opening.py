@@ -13,20 +13,23 @@ from pathlib import Path
 import numpy as np
 
 from sidecar.index.backfill import Backfill
+from sidecar.index.batch import Applied
 from sidecar.index.corpus import Corpus
 from sidecar.index.documents.prepare import DocumentPreparers
 from sidecar.index.documents.readers import DocumentReaders
 from sidecar.index.embedding import VectorFeed
-from sidecar.index.indexer import Indexer, Phase, Progress
+from sidecar.index.holdings import Holdings
+from sidecar.index.indexer import Indexer
 from sidecar.index.keyword_store import SNAPSHOT_NAME, KeywordStore
 from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker
-from sidecar.index.manifest import Applied, Manifest
+from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_file import FILE_NAME
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.meaning import Meaning
 from sidecar.index.preparers import Preparers
 from sidecar.index.profile import DOCUMENTS, NOTES
+from sidecar.index.progress import Phase, Progress
 from sidecar.index.server_names import collection_of
 from sidecar.index.succession import Succession
 from sidecar.index.tokens import Tokenizer
@@ -102,21 +105,24 @@ async def open_corpus(
         reader = await files.run(ManifestReader, path)
         # Starting the worker takes the processor for two seconds. Where nothing has a vector yet, words come first.
         is_new = await files.run(_is_empty, reader)
-        indexer = Indexer(looker, manifest, path, live, preparers, backfill, reader, progressed, on_chunks, on_restored)
+        holdings = Holdings(manifest, path, live, looker)
+        indexer = Indexer(looker, holdings, preparers, backfill, reader, progressed, on_chunks, on_restored)
         if workers is not None:
             meaning = await _meaning(stack, files, path, options.whose, workers, indexer, held=is_new)
         corpus = Corpus(jail, looker, live, indexer, Watcher(jail.root, takes=profile.takes), path, meaning)
         running = asyncio.create_task(corpus.run(), name="corpus")
+        running.add_done_callback(_tell_of_failure)
         try:
             yield corpus
         finally:
             running.cancel()
-            try:
-                await running
-            except asyncio.CancelledError:
-                pass
-            except BaseExceptionGroup as failed:
-                logger.error("the index stopped: %s", failed.exceptions[0])
+            await asyncio.wait((running,))
+
+
+def _tell_of_failure(running: asyncio.Task[None]) -> None:
+    """At once, because nobody awaits the task before the end."""
+    if not running.cancelled() and (failed := running.exception()):
+        logger.error("the index stopped", exc_info=failed)
 
 
 def _is_empty(reader: ManifestReader) -> bool:

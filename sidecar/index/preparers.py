@@ -50,7 +50,8 @@ class Preparers:
                 return await asyncio.get_running_loop().run_in_executor(pool, prepared_there, reads)
             except BrokenProcessPool:
                 logger.warning("a process that prepared notes has ended; going on without")
-                self._drop_pool()
+                if self._pool is pool:
+                    self._drop_pool()
         return await self.prepare_here(reads)
 
     async def prepare_here(self, reads: Sequence[Read]) -> Lot:

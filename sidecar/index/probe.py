@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from sidecar.index.child import Child, Ended
+from sidecar.index.known import FOREIGN, sampled
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.store_folder import StoreFolder
 from sidecar.index.vector_options import VectorOptions
@@ -24,7 +25,6 @@ _SILENT_S: Final = 60.0
 _CLOSE_S: Final = 5.0
 _SAMPLE: Final = 200
 _STORE: Final = 1
-_SELF_SHARE: Final = 0.9  # as at each start of the worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +74,27 @@ async def _probed(child: Child, root: Path, manifest: Path, options: VectorOptio
         return Probed("", f"the store {strange}")
     opened = await child.call("open", store=_STORE, root=str(root), set_aside=None, server=None, collection="")
     count = int(opened.head["count"])
-    sampled = (
-        (await child.call("sample", store=_STORE, most=_SAMPLE)).arrays[0].astype(np.int64)
-        if count
-        else np.empty(0, np.int64)
-    )
-    ids, vectors = await asyncio.to_thread(_known, manifest, embedder_id, sampled)
-    hits = int((await child.call("probe", (ids, vectors), store=_STORE)).head["hits"]) if ids.size else 0
-    if sampled.size and not ids.size:
-        return Probed("", "the store holds nothing that belongs to this index")
-    if hits < _SELF_SHARE * ids.size:
-        return Probed("", f"the store found {hits} of {ids.size} known vectors")
-    return Probed(f"{embedder_id}: {count:,} vectors, of which {ids.size:,} were tried and found themselves")
+    tried = 0
+    if count:
+        sample = await sampled(
+            child, _STORE, _SAMPLE, lambda ids: asyncio.to_thread(_known, manifest, embedder_id, ids)
+        )
+        if sample.is_foreign:
+            return Probed("", f"the store {FOREIGN}")
+        if not sample.finds_itself:
+            return Probed("", f"the store {sample.in_words}")
+        tried = sample.tried
+    return Probed(f"{embedder_id}: {count:,} vectors, of which {tried:,} were tried and found themselves")
 
 
 def _known(manifest: Path, embedder_id: str, ids: Int64) -> tuple[Int64, Array]:
-    """Those of the chunks whose vector is cached and means something."""
+    """Those of the chunks whose vector is cached, and the vectors[n, dim]."""
     with closing(ManifestReader(manifest)) as reader:
         rows = reader.to_embed(ids.tolist(), embedder_id)
     known = {row.chunk_id: np.frombuffer(row.vector, np.float16) for row in rows if row.vector is not None}
-    telling = {chunk_id: vector for chunk_id, vector in known.items() if vector.any()}
-    if not telling:
+    if not known:
         return np.empty(0, np.int64), np.empty((0, 0), np.float16)
-    return np.array(list(telling), np.int64), np.stack(list(telling.values()))
+    return np.array(list(known), np.int64), np.stack(list(known.values()))
 
 
 def _has_files(folder: Path) -> bool:

@@ -9,7 +9,8 @@ from typing import Literal
 from sidecar.index.embed.facts import EmbedderFacts
 from sidecar.index.fuse import Method, fuse
 from sidecar.index.live import LiveIndex
-from sidecar.index.manifest_reader import ChunkRow, ManifestReader
+from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.manifest_rows import ChunkRow
 from sidecar.index.snippets import snippet
 from sidecar.index.titles import HIGHEST, called_first
 from sidecar.index.trust import trusted

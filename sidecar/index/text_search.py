@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sidecar.index.indexer import Progress
 from sidecar.index.literal import excerpts
 from sidecar.index.live import LiveIndex
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,17 @@ def is_damage(failed: BaseException) -> bool:
     """Whether SQLite found its file damaged; of a group of errors, whether one of them says so."""
     if isinstance(failed, BaseExceptionGroup):
         return any(map(is_damage, cast("BaseExceptionGroup[BaseException]", failed).exceptions))
-    return _code(failed) in _DAMAGED
+    return _code(failed) in _DAMAGED or _is_rotten(failed)
+
+
+def _is_rotten(failed: BaseException) -> bool:
+    """Whether a text is not the UTF-8 that was stored. SQLite does not look, so Python says it, without a code."""
+    return isinstance(failed, sqlite3.OperationalError) and str(failed).startswith("Could not decode to UTF-8")
+
+
+def damage_in_words(failed: BaseException) -> str:
+    """The end of a sentence. What Python says of a text holds the text, which belongs into no log."""
+    return "is damaged (a text can't be read)" if _is_rotten(failed) else f"is damaged ({failed})"
 
 
 def disk_trouble(failed: BaseException) -> str | None:

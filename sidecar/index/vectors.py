@@ -12,13 +12,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NoReturn, Self, cast
 
 import numpy as np
 
 from sidecar.errors import VectorsAway
 from sidecar.index.child import Child, Declined, Ended, Failure
-from sidecar.index.vector_worker import HEALTHY_S, Delay, State, VectorWorker, sentence
+from sidecar.index.known import FOREIGN, sampled
+from sidecar.index.patience import HEALTHY_S, Delay
+from sidecar.index.vector_worker import State, VectorWorker, sentence
 from sidecar.index.wire import Array, Float16, Float32, Int64, Message, Server
 
 logger = logging.getLogger(__name__)
@@ -29,10 +31,8 @@ KnownVectors = Callable[[str, Int64], Awaitable[tuple[Int64, Array]]]
 _MOST_ENDS: Final = 2
 """Ends of the process with the store in hand, one soon after the other, that are put down to the store."""
 
-_SELF_SHARE: Final = 0.9  # of known vectors that must find themselves; the graph misses a few of a hundred
 _SAMPLE_CLEAN: Final = 20
 _SAMPLE_UNCLEAN: Final = 200
-_TELLING: Final = 10  # ids of a sample; when fewer are all unknown, that may be by chance
 _PAGE: Final = 5_000
 _STARTING: Final = "The vector index is starting."
 
@@ -208,17 +208,6 @@ class Vectors:
         self._delay.shorten()
         self._worker.retry()
 
-    def start_over(self, reason: str) -> None:
-        """Set the store aside and begin an empty one, because what it holds does not belong to the corpus.
-
-        `reason` is the end of a sentence that begins with "the vector store".
-        `on_ready` is called when the new one is there.
-        """
-        self._set_aside = reason
-        if self._child:
-            self._child.end(Failure("damaged", reason, frozenset((self._store,))))
-        self.retry()
-
     async def __aenter__(self) -> Self:
         self._tell("starting", _STARTING)
         self._running = asyncio.create_task(self._run(), name="vectors")
@@ -269,8 +258,6 @@ class Vectors:
         began, ready = loop.time(), 0.0
         try:
             await self._open(child)
-            if self._set_aside:  # wished for while it was opening
-                self._give_up(child, self._set_aside)
             self._child, ready = child, loop.time()
             self._tell("ready", "")
             logger.info(
@@ -312,29 +299,18 @@ class Vectors:
         elif opened.head["missed"]:
             logger.warning("the vector store%s was gone; an empty one was begun", self._whose)
         if self.count:
-            await self._probe(child, _SAMPLE_CLEAN if opened.head["clean"] else _SAMPLE_UNCLEAN)
+            most = _SAMPLE_CLEAN if opened.head["clean"] else _SAMPLE_UNCLEAN
+            sample = await sampled(child, self._store, most, self._known)
+            if sample.is_foreign:
+                self._give_up(child, FOREIGN)
+            if not sample.finds_itself:
+                self._give_up(child, sample.in_words)
 
-    async def _probe(self, child: Child, most: int) -> None:
-        """Let known vectors find themselves.
+    async def _known(self, ids: Int64) -> tuple[Int64, Array]:
+        known, vectors = await self._known_vectors(self.embedder_id or "", ids)
+        return known, self._fitting(vectors, known.shape) if known.size else vectors
 
-        Raises:
-            Ended: they don't, and the process was ended.
-        """
-        sampled = cast(Int64, (await child.call("sample", store=self._store, most=most)).arrays[0])
-        ids, vectors = await self._known_vectors(self.embedder_id or "", sampled)
-        if not ids.size:
-            if sampled.size >= _TELLING:
-                self._give_up(child, "holds nothing that belongs to this index")
-            return
-        telling = self._fitting(vectors, ids.shape).any(axis=1)
-        ids, vectors = ids[telling], vectors[telling]
-        if not ids.size:
-            return
-        hits = int((await child.call("probe", (ids, vectors), store=self._store)).head["hits"])
-        if hits < _SELF_SHARE * ids.size:
-            self._give_up(child, f"found {hits} of {ids.size} known vectors")
-
-    def _give_up(self, child: Child, reason: str) -> None:
+    def _give_up(self, child: Child, reason: str) -> NoReturn:
         failure = Failure("damaged", reason, frozenset((self._store,)))
         child.end(failure)
         raise Ended(failure)

@@ -198,7 +198,7 @@ def test_daemons_killed_under_a_persons_edits_lose_nothing(
 
 
 POINTS = {
-    "S07-rows of a batch half written": ("sidecar.index.manifest", "Manifest._put_chunks", "before"),
+    "S07-rows of a batch half written": ("sidecar.index.note_rows", "put_chunks", "before"),
     "S07-batch not committed": ("sidecar.index.manifest", "Manifest._advance", "before"),
     "S07-batch committed": ("sidecar.index.manifest", "Manifest.apply", "after"),
     "S07-keyword record half written": ("sidecar.index.keyword_store", "KeywordStore.append", "half"),

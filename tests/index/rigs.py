@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from sidecar.index.child import Child
+from sidecar.index.patience import Patience
 from sidecar.index.store_folder import name_for
-from sidecar.index.vector_worker import Patience, VectorWorker
+from sidecar.index.vector_worker import VectorWorker
 from sidecar.index.vectors import Vectors
 from sidecar.index.wire import Array, Float16, Int64
 from tests.index import embedders

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.index.corpus import Corpus
-from sidecar.index.indexer import Phase
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.progress import Phase
 from tests.index.vaults import PATIENCE_S, found, opened, ranked, settled, until, until_found
 
 

@@ -223,6 +223,26 @@ def test_a_snapshot_that_could_not_be_written_leaves_the_old_files(tmp_path: Pat
     assert same(read(tmp_path)[0], index)
 
 
+def test_a_snapshot_without_a_log_behind_it_is_due_again(tmp_path: Path) -> None:
+    write(tmp_path, BATCHES)
+    store = KeywordStore(tmp_path)
+    index, _ = store.load()
+    (tmp_path / "bm25.log").unlink()
+    (tmp_path / "bm25.log").mkdir()  # as a disk that is full by then: the log can't be made
+    with pytest.raises(OSError):
+        store.snapshot(index)
+    index.replace(*BATCHES[0])
+    record(store, *BATCHES[0])
+    assert store.due
+    (tmp_path / "bm25.log").rmdir()
+    store.snapshot(index)
+    assert not store.due
+    store.close()
+    found, problem = read(tmp_path)
+    assert problem is None
+    assert same(found, index)
+
+
 def test_nothing_is_appended_before_the_files_are_open(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="load"):
         KeywordStore(tmp_path).append([], [], counted([]))

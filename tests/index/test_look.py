@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from sidecar.errors import Unreadable
+from sidecar.index.backfill import to_batch, without_overtaken
+from sidecar.index.batch import Batch
 from sidecar.index.look import Looker, with_old_names
-from sidecar.index.manifest import Batch, Manifest
+from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.prepare import Skip
+from sidecar.index.preparing import prepared
+from sidecar.index.tokens import Tokenizer
 from sidecar.vault.ignore import IgnoreRules
 from sidecar.vault.jail import FileStat, Found, Jail, Trouble
 from sidecar.vault.paths import VaultPath
@@ -28,15 +33,17 @@ class Watched(Jail):
         for entry in super().walk(folder, ignored):
             if not (self._closed and entry.path and entry.path.text.startswith(f"{self._closed}/")):
                 yield entry
-        if self._closed.startswith(f"{folder.text}/"):
+        if self._closed and self._closed.startswith(f"{folder.text}/" if folder.text else ""):
             yield Trouble(VaultPath(self._closed), self._closed, "permission denied", lost=True)
 
 
 @contextmanager
-def looking(vault: Path, known: list[str], closed: str = "") -> Iterator[tuple[Looker, Watched, ManifestReader]]:
+def looking(
+    vault: Path, known: list[str], closed: str = "", jail_of: type[Watched] = Watched
+) -> Iterator[tuple[Looker, Watched, ManifestReader]]:
     """A looker over `vault` whose index knows some paths already."""
     path = vault.with_name("manifest.sqlite")
-    jail = Watched(vault, closed)
+    jail = jail_of(vault, closed)
     with closing(Manifest(path)) as manifest, closing(jail):
         manifest.apply(Batch(skips=[Skip(name, "known", listed=True) for name in known]))
         with closing(ManifestReader(path)) as reader:
@@ -87,6 +94,39 @@ def test_paths_that_are_hidden_or_too_deep_are_not_ours(tmp_path: Path) -> None:
         assert looker.expand([".git/x.md", ".git", deep, "a/.b"], reader).paths == []
         findings = looker.look([".git/x.md", deep], reader)
     assert (findings.reads, findings.gone, findings.skips) == ([], [], [])
+
+
+def test_a_folder_that_closes_while_it_is_named_is_kept_and_told(tmp_path: Path) -> None:
+    class Closing(Watched):
+        def walk(self, folder: VaultPath, ignored: IgnoreRules) -> Iterator[Found | Trouble]:
+            raise Unreadable("'a' can't be read: permission denied.")
+
+    vault = write(tmp_path / "vault", "a/b.md")
+    with looking(vault, ["a/b.md", "a/c.md"], jail_of=Closing) as (looker, _, reader):
+        expansion = looker.expand(["a"], reader)
+    assert expansion.paths == []
+    assert [(skip.path, skip.reason) for skip in expansion.skips] == [("a", "'a' can't be read: permission denied.")]
+
+
+def test_only_notes_are_names_where_a_folder_can_not_be_listed(tmp_path: Path) -> None:
+    """What is known of, and not found, may be a folder, or a link, that was left out."""
+    vault = write(tmp_path / "vault", "a/open.md", "a/closed/x.md")
+    with looking(vault, ["a/closed", "link.md"], closed="a/closed") as (looker, _, reader):
+        survey = looker.survey(reader, everything=False, may_be_empty=False)
+    assert not survey.complete
+    assert survey.names == ["a/open.md"]
+
+
+def test_a_note_that_is_ignored_since_it_was_read_is_not_stored(tmp_path: Path) -> None:
+    vault = write(tmp_path / "vault", "a.md", "private/b.md")
+    with looking(vault, []) as (looker, _, reader):
+        findings = looker.look(["a.md", "private/b.md"], reader)
+        lot = prepared(findings.reads, Tokenizer())
+        (vault / ".kpignore").write_text("private/\n")
+        looker.read_ignore_rules()
+        batch, overtaken = without_overtaken(to_batch(findings, lot), looker)
+    assert [put.note.path.text for put in batch.puts] == ["a.md"]
+    assert overtaken == ["private/b.md"]
 
 
 def stat_of(number: int, *, size: int = 1) -> FileStat:

@@ -49,9 +49,9 @@ async def test_only_the_notes_asked_for_are_found(
 async def test_a_graph_asked_for_all_and_sifted_would_miss_what_the_exact_search_finds(corpus: Corpus) -> None:
     assert corpus._meaning is not None
     ids, _ = await corpus._meaning.vectors.query("lighthouse keeper", 100)
-    far = await corpus._query.run(lambda: corpus._reader().chunks_of(["Far.md"]))
+    far = await corpus.ask(lambda reader: reader.chunks_of(["Far.md"]))
     assert not set(ids.tolist()) & set(far.tolist())
-    found = await near.near_among(corpus._meaning.vectors, "lighthouse keeper", 100, far, corpus._cached)
+    found = await near.near_among(corpus._meaning.vectors, "lighthouse keeper", 100, far, corpus._legs.cached)
     assert [chunk_id for chunk_id, _ in found.hits] == far.tolist()
 
 
@@ -64,7 +64,7 @@ async def test_of_a_store_that_is_still_being_filled_as_many_are_fetched_as_were
     monkeypatch.setattr(near, "EXACT", 0)
     ids = await vectors.ids()
     among = np.concatenate([ids, ids.max() + np.arange(1, 5_000)])
-    found = await near.near_among(vectors, "lighthouse keeper", 40, among, corpus._cached)
+    found = await near.near_among(vectors, "lighthouse keeper", 40, among, corpus._legs.cached)
     assert len(found.hits) == 40
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.index.vaults import opened, ranked
+from sidecar.errors import NotReady
+from tests.index.vaults import found, opened, ranked
+
+LATE_S = 60.0
 
 WORDS = [f"word{number}" for number in range(60)]
 
@@ -142,3 +148,32 @@ async def test_a_keyword_cache_of_another_manifest_is_not_believed(vault: Path, 
     await finds_every_word(vault, state)
     async with opened(vault, state) as corpus:
         assert await ranked(corpus, "stranger7") == []
+
+
+@pytest.mark.parametrize(
+    "rot",
+    [
+        pytest.param("UPDATE texts SET text = CAST(substr(text, 1, length(text) - 4) || '1234' AS BLOB)", id="a text"),
+        pytest.param("UPDATE notes SET path = CAST(x'6dff2e6d64' AS TEXT)", id="a name"),
+    ],
+)
+async def test_what_rotted_in_the_manifest_has_it_made_again(
+    vault: Path, tmp_path: Path, rot: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The database does not notice: what lies in its rows has no checksum but that of a packed text."""
+    state = tmp_path / "state"
+    await finds_every_word(vault, state)
+    with closing(sqlite3.connect(state / "manifest.sqlite")) as db:
+        db.execute(f"{rot} WHERE note_key = 7")
+        db.commit()
+    async with opened(vault, state) as corpus, asyncio.timeout(LATE_S):
+        while True:
+            try:
+                if await found(corpus, "word7") == ["Note 7.md"]:
+                    break
+            except NotReady:
+                pass
+            await asyncio.sleep(0.02)
+    assert "the manifest is damaged" in caplog.text
+    assert "Traceback" not in caplog.text
+    await finds_every_word(vault, state)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sidecar.errors import VectorsAway
-from sidecar.index.vector_worker import FACTORY, Patience
+from sidecar.index.patience import Patience
+from sidecar.index.vector_worker import FACTORY
 from tests.index.embedders import DIM, vector
 from tests.index.rigs import PATIENCE_S, copied, damages, rigged, text, texts_and_vectors
 
@@ -279,15 +280,6 @@ async def test_ends_of_the_process_are_put_down_to_the_store_only_when_it_is_in_
         await rig.started(4)
         assert len(rig.aside) == 1
         assert rig.vectors.count == 0
-
-
-async def test_the_owner_can_have_an_empty_store_begun(tmp_path: Path) -> None:
-    async with rigged(tmp_path) as rig:
-        await rig.started()
-        await rig.fill(range(1, 20))
-        rig.vectors.start_over("is ahead of the manifest")
-        await rig.started(2)
-        assert (rig.vectors.count, len(rig.aside)) == (0, 1)
 
 
 async def test_a_folder_that_cannot_be_used_is_told_without_its_path(tmp_path: Path) -> None:

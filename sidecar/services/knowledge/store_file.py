@@ -14,7 +14,7 @@ from typing import Final
 
 from sidecar.bridge import private_files
 from sidecar.errors import Unreadable
-from sidecar.index.manifest_reader import connect
+from sidecar.index.connection import connect
 from sidecar.index.trouble import disk_trouble, is_damage
 
 FILE_NAME: Final = "knowledge.db"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.contract import Call, Text
-from sidecar.index.indexer import Progress
+from sidecar.index.progress import Progress
 from sidecar.services.core import Core
 from sidecar.services.reading import Page
 from sidecar.surfaces.notes.shapes import ListNotes, ReadNote, SearchNotes, SemanticSearch, WriteNote

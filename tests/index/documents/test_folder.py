@@ -54,7 +54,7 @@ async def opened(
 def chunks(corpus: Corpus) -> list[tuple[str, int, str, int]]:
     """All that is indexed: path, number of the chunk from 1, the chunk, its id. Blocks."""
     query = "SELECT path, ordinal + 1, text, chunk_id FROM chunks JOIN notes USING (note_key) ORDER BY path, ordinal"
-    with closing(ManifestReader(corpus._manifest_path)) as reader:
+    with closing(ManifestReader(corpus._asking._path)) as reader:
         return reader._db.execute(query).fetchall()
 
 

@@ -170,7 +170,7 @@ def test_a_service_that_hangs_is_given_up(
 
 def test_the_limits_of_patience_fit_the_worker() -> None:
     """A service that is slow must be told apart from a worker that hangs, which takes 30 s without a sign."""
-    from sidecar.index.vector_worker import Patience
+    from sidecar.index.patience import Patience
 
     assert Patience().silent_s > service_module._PASSAGES_S
     assert Patience().start_s > service_module._FIRST_S
