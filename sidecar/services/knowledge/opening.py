@@ -57,7 +57,7 @@ async def open_knowledge(
 
 
 async def _run(knowledge: Knowledge, meaning: Meaning | None) -> None:
-    await knowledge.load()
+    await keep_running("loading skills and knowledge", knowledge.load)
     if meaning is not None and knowledge.problem is None:
         try:
             await keep_running("the vectors of skills and knowledge", meaning.run)

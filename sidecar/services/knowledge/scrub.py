@@ -60,9 +60,15 @@ _CONNECTION: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://([^\s/?#\"'<>\[\]]{1,512})@[^\s\"'<>]*+"
 )
 _BEARER: Final = re.compile(r"\b(bearer|basic)\s{1,8}+([A-Za-z0-9._~+/=-]{8,}+)", re.IGNORECASE)
+_SCHEME: Final = re.compile(
+    r"(authorization\\{0,8}[\"'`]?\s{0,8}+[:=]\s{0,8}+\\{0,8}[\"'`]?[A-Za-z-]{2,20}[ \t]{1,4}+)"
+    r"([A-Za-z0-9._~+/=-]{8,}+)",
+    re.IGNORECASE,
+)
 _PAIR: Final = re.compile(
-    rf"""({_NAME}["'`]?\s{{0,8}}+(?::=|=>|[:=])\s{{0,8}}+)          # the name, up to its value
-    (?:(["'`])([^"'`\n]{{1,512}}+)["'`]|([^\s"'`&,;<>(){{}}\[\]][^\s"'`&,;<>]{{0,512}}+))""",
+    rf"""({_NAME}\\{{0,8}}["'`]?\s{{0,8}}+(?::=|=>|[:=])\s{{0,8}}+\\{{0,8}}) # the name, up to its value
+    (?:"([^"\n]{{1,512}}+)|'([^'\n]{{1,512}}+)|`([^`\n]{{1,512}}+)     # which may be in quotes, these in JSON text
+    |([^\s"'`&,;<>(){{}}\[\]][^\s"'`&,;<>]{{0,512}}+))""",
     re.IGNORECASE | re.VERBOSE,
 )
 _OPTION: Final = re.compile(
@@ -181,17 +187,23 @@ def _bearer(match: re.Match[str]) -> str:
     return match[0] if is_word else f"{match[1]} {SECRET}"
 
 
+def _scheme(match: re.Match[str]) -> str:
+    """Not words: "Authorization: see chapter"."""
+    return match[0] if match[2].isalpha() else match[1] + SECRET
+
+
 def _pair(match: re.Match[str]) -> str:
-    quote, value = match[2] or "", match[3] or match[4]
-    if _is_stand_in(value):
+    quoted = match[2] or match[3] or match[4]
+    if quoted:
+        value = quoted.rstrip("\\")  # of a quote inside of JSON text
+        return match[0] if _is_stand_in(value) else match[0][: -len(quoted)] + SECRET + quoted[len(value) :]
+    value = match[5]
+    if _is_stand_in(value) or _CODE.match(value):  # code that gets it from somewhere
         return match[0]
-    if not quote:
-        if _CODE.match(value):  # that gets it from somewhere
-            return match[0]
-        rest = match.string[match.end() : match.end() + 2]
-        if match[1].rstrip()[-1] == ":" and value.isalpha() and rest[:1] == " " and rest[1:].isalpha():
-            return match[0]  # prose: "Token: the key that …"
-    return f"{match[1]}{quote}{SECRET}{quote}"
+    rest = match.string[match.end() : match.end() + 2]
+    if match[1].rstrip("\\").rstrip()[-1] == ":" and value.isalpha() and rest[:1] == " " and rest[1:].isalpha():
+        return match[0]  # prose: "Token: the key that …"
+    return match[1] + SECRET
 
 
 def _option(match: re.Match[str]) -> str:
@@ -222,6 +234,7 @@ _SECRETS: Final[tuple[tuple[re.Pattern[str], str | Replace], ...]] = (
     (_CONNECTION, _connection),
     (_KNOWN_KEYS, SECRET),
     (_BEARER, _bearer),
+    (_SCHEME, _scheme),
     (_PAIR, _pair),
     (_OPTION, _option),
 )

@@ -40,6 +40,11 @@ SECRETS = {
     "password=": ("password=hunter2", "hunter2"),
     "name with a prefix": ("DB_PASSWORD: hunter2", "hunter2"),
     "in quotes": ('"api_key": "two words 22"', "two words"),
+    "JSON in text": (r"{\"password\": \"hunter2\"}", "hunter2"),
+    "JSON in JSON in text": (r"{\\\"api_key\\\":\\\"hunter2\\\"}", "hunter2"),
+    "quotes in quotes": ("""password = "it's hunter2" """, "hunter2"),
+    "quotes without an end": ('password: "hunter2', "hunter2"),
+    "another scheme": ("Authorization: Token hunter2hunter2", "hunter2"),
     "in an address": ("https://example.com/x?token=abc123&y=1", "abc123"),
     "option": ("login --password hunter2 now", "hunter2"),
     "private key": (PRIVATE_KEY, BODY),
@@ -90,6 +95,8 @@ def test_personal_data_is_taken_out_unless_it_may_stay(planted: str, part: str, 
         "on 2026-11-30 at 11:12, version 1.2.3, id 1234567890, max_tokens: 100",
         "GET /users/42 and ~/notes",
         "task-sk-short sk-short",
+        "Authorization: see chapters",
+        r"{\"password\": \"<yours>\"}",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -133,6 +140,7 @@ PIECES = [
     "bearer ", "Bearer a", "password", "password=", "password: ", 'pwd="', "pwd='x", "token = ", "--token ", "eyJ",
     "eyJaaaaaaaa", "eyJaaaaaaaa.", "sk-", "SG.", "SG.aaaaaaaaaaaaaaaa", "xox", "-----BEGIN PRIVATE KEY-----",
     "-----BEGIN PRIVATE KEY-----\n" + "A" * 16, "-----END", "/home/", "C:\\Users\\", "\\n", "tel", "tel: 1", " ", "\n",
+    "authorization: a ", "password\\", 'password\\":\\"', "password: '\\",
     "ignore ", "ignore all ", "ignore all the of any ", "do not ", "send all the tokens ", "<|", "忽略", "you are ",
     "\u200d", "\u200b", "\U000e0041", "\U0001f3f4", "\u0915\u200d", "---\n", "é",
 ]  # fmt: skip
