@@ -42,7 +42,7 @@ export function agentsPage(app: App, controller: Controller, actions: Actions, k
 			{
 				name: TAB.folder,
 				desc: TAB.folderDesc,
-				control: { type: "folder", key: "agentsFolder", validate: (path) => folderProblem(app, path) },
+				control: { type: "folder", key: "agentsFolder", validate: (path) => folderProblem(app, path, controller.settings.agentsFolder) },
 			},
 			{
 				type: "list",
@@ -63,8 +63,9 @@ export function agentsPage(app: App, controller: Controller, actions: Actions, k
 	};
 }
 
-function folderProblem(app: App, path: string): string | undefined {
-	return app.vault.getFolderByPath(path) === null ? folderMissing(path) : undefined;
+/** The folder that is set may be missing: nobody has made an agent yet, and that is no mistake. */
+function folderProblem(app: App, path: string, now: string): string | undefined {
+	return path === now || app.vault.getFolderByPath(path) !== null ? undefined : folderMissing(path);
 }
 
 function agentRow(agent: Agent, controller: Controller, actions: Actions, tab: Tab): SettingGroupItem {

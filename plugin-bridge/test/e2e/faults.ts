@@ -108,6 +108,8 @@ function faults(): void {
 		it("lines on stdout that are no messages go to the log", async () => {
 			await openOn({ noise: ["Loading weights: 100%", '{"not": "rpc"}', "{broken", "\u00fcber 笔记"] });
 			expect(desk.controller.log).toEqual(expect.arrayContaining(["Loading weights: 100%", "{broken", "\u00fcber 笔记"]));
+			desk.row("Open log").click();
+			expect(document.querySelector(".modal")?.textContent).toContain("{broken\n\u00fcber 笔记");
 		});
 
 		it("a grandchild that holds the pipe does not delay the end", async () => {
@@ -294,7 +296,9 @@ function faults(): void {
 
 		it("must be in a folder that is there", async () => {
 			await openOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2"));
 			openPage();
+			expect(desk.text("Agents folder"), "the usual one need not be there").not.toContain("There is no folder");
 			const input = desk.row("Agents folder").querySelector("input");
 			if (input === null) throw new Error("no field");
 			for (const [path, wrong] of [["Nowhere", true], ["Team", false]] as const) {
