@@ -337,6 +337,8 @@ def test_hostile_text_is_cut_before_it_is_cleaned(length: int) -> None:
         ({"title": "a]] [[b|c", "path": "A.md"}, "- [[A|a bc]] – text"),
         ({"path": "x]]y#z.md", "title": "t"}, "- [t](x%5D%5Dy%23z.md) – text"),
         ({"path": "a\nb.md", "title": "t"}, "- [t](a%0Ab.md) – text"),
+        ({"path": "<!-- curio:managed:begin.md", "title": "t"}, "- [t](%3C%21--%20curio%3Amanaged%3Abegin.md) – text"),
+        ({"path": "`a.md", "title": "t"}, "- [t](%60a.md) – text"),
         ({"title": "`**"}, "- [[Note|note]] – text"),
     ],
 )
