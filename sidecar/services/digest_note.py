@@ -25,7 +25,7 @@ from sidecar.vault.times import rfc3339
 EXTRACT_CHARS: Final = 160
 
 _NO_GROUP: Final = "notes"
-_NO_WIKILINK: Final = re.compile(r"[\[\]|#^%\\]")
+_NO_WIKILINK: Final = re.compile(r"[\[\]|#^%\\<>`]")
 # Links become their text, pictures nothing; comments and tags of HTML go. Every repetition is bounded.
 _LINK: Final = re.compile(
     r"(!?)\[\[(?:[^\[\]|\n]{1,500}\|)?([^\[\]|\n]{1,500})\]\]|(!?)\[([^\[\]\n]{0,500})\]\([^()\n]{0,1000}\)"

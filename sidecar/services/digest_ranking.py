@@ -6,7 +6,7 @@ Blocks; each part is small enough for the lane that queries share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -72,10 +72,24 @@ def anchor_of(reader: ManifestReader, path: str, *, has_vectors: bool) -> Anchor
 
 
 def fresh(
-    reader: ManifestReader, keys: Sequence[int], *, folder: str, anchor: str, now: datetime, decay_days: int
+    reader: ManifestReader,
+    keys: Sequence[int],
+    *,
+    folder: str,
+    made: Collection[str],
+    anchor: str,
+    now: datetime,
+    decay_days: int,
 ) -> list[tuple[float, Card]]:
-    """Those of the notes that may stand in a digest, with e^(-age / decay), in no order."""
-    cards = (card for card in cards_of(reader, keys) if card.path != anchor and not card.path.startswith(folder + "/"))
+    """Those of the notes that may stand in a digest, with e^(-age / decay), in no order.
+
+    Digests may not: what lies in their `folder`, and the ids that were `made`, wherever these lie by now.
+    """
+    cards = (
+        card
+        for card in cards_of(reader, keys)
+        if card.path != anchor and not card.path.startswith(folder + "/") and card.note_id not in made
+    )
     return [(math.exp(-_age_days(card, now) / decay_days), card) for card in cards]
 
 

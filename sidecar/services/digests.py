@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -120,7 +120,7 @@ class Digests:
             await self._lane.run(digest_log.write, self._state_dir, log)
             return Outcome(f"The digest of {day.isoformat()} exists already.", None, None)
         new = await self._corpus.ask(lambda reader: new_notes(reader, log))
-        picked, remark = await self._picked(new, now)
+        picked, remark = await self._picked(new, now, {entry.note_id for entry in log.entries})
         if not picked:
             await self._lane.run(digest_log.write, self._state_dir, log)
             return Outcome("Nothing new since the last digest.", None, None)
@@ -143,11 +143,13 @@ class Digests:
         stored = (await self._proposals.listed(every=True))["proposals"]
         return any(each["author"] == AUTHOR and path in each["files"] for each in stored)
 
-    async def _picked(self, new: New, now: datetime) -> tuple[list[Picked], str | None]:
-        """The best of the new notes, and what the ranking had to do without."""
+    async def _picked(self, new: New, now: datetime, made: Collection[str]) -> tuple[list[Picked], str | None]:
+        """The best of the new notes but for digests that were `made`, and what the ranking had to do without."""
         settings, ask = self._settings, self._corpus.ask
         anchor = await ask(partial(anchor_of, path=settings.anchor, has_vectors=self._corpus.has_vectors))
-        choose = partial(fresh, folder=settings.folder, anchor=settings.anchor, now=now, decay_days=settings.decay_days)
+        choose = partial(
+            fresh, folder=settings.folder, made=made, anchor=settings.anchor, now=now, decay_days=settings.decay_days
+        )
         candidates: list[tuple[float, Card]] = []
         for start in range(0, len(new.keys), PART):
             candidates += await ask(partial(choose, keys=new.keys[start : start + PART]))

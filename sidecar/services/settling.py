@@ -227,7 +227,7 @@ class Settling:
             applying.write_all(files, changes, made)
             applied = self._store.stamp(files, proposal_id, "applied", _now(by))
         except BaseException as failed:
-            if self._has_stamp(proposal_id):
+            if len(made) == len(changes) and self._has_stamp(proposal_id):
                 raise  # all is written, and says so; to take the notes back now would make that a lie
             stay = applying.take_back(files, self._jail, made, folders)
             if not stay:

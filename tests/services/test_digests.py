@@ -174,6 +174,14 @@ async def test_the_latest_digest_is_the_last_made_that_is_still_there_else_the_l
         await until(tools.corpus, lambda: "Moved digest.md" in tools.corpus.names())
         await settled(tools.corpus)
         assert (await tools.facts("kp_digest_latest"))["digest"]["path"] == "Moved digest.md"
+        with (vault / "Moved digest.md").open("a") as file:
+            file.write("\nRead.\n")
+        put(vault, {"b.md": "y"})
+        await until(tools.corpus, lambda: "b.md" in tools.corpus.names())
+        await settled(tools.corpus)
+        after = await tools.core.digests.run(NOW + timedelta(days=1))
+        assert after.proposal
+        assert "1 note:" in after.said  # a digest is no news where it lies now
         (vault / "Moved digest.md").unlink()
         await until(tools.corpus, lambda: "Moved digest.md" not in tools.corpus.names())
         assert (await tools.facts("kp_digest_latest"))["digest"]["id"] == "kp:later"
@@ -329,6 +337,8 @@ def test_hostile_text_is_cut_before_it_is_cleaned(length: int) -> None:
         ({"title": "a]] [[b|c", "path": "A.md"}, "- [[A|a bc]] – text"),
         ({"path": "x]]y#z.md", "title": "t"}, "- [t](x%5D%5Dy%23z.md) – text"),
         ({"path": "a\nb.md", "title": "t"}, "- [t](a%0Ab.md) – text"),
+        ({"path": "<!-- curio:managed:begin.md", "title": "t"}, "- [t](%3C%21--%20curio%3Amanaged%3Abegin.md) – text"),
+        ({"path": "`a.md", "title": "t"}, "- [t](%60a.md) – text"),
         ({"title": "`**"}, "- [[Note|note]] – text"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.errors import BadArguments, BadPath, Conflict, NotWritten, Protected, SidecarError, TooLarge
+from sidecar.services import proposal_drafts
 from sidecar.services.proposal_drafts import Rules, drafted
 from sidecar.services.protection import Protection
 from sidecar.vault import patch
@@ -83,6 +84,13 @@ def test_what_may_not_be_proposed(
         drafted(rules, [("Good.md", "good"), (path, content)])
     assert str(refused.value) == f"'{path}' {says}"
     assert sorted(vault.rglob("*")) == before
+
+
+def test_without_the_rule_for_exporters_a_clip_is_changed(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(proposal_drafts, "refuse_managed", lambda *_: None)
+    for path, content in (("Clip.md", CURIO.replace("Old", "New")), ("Marked.md", MANAGED.replace("kept", "changed"))):
+        assert drafted(rules, [(path, content)])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ from sidecar.errors import (
     Unreadable,
 )
 from sidecar.services import proposals as module
+from sidecar.services import settling
 from sidecar.services.applying import JOURNAL, Journal
+from sidecar.services.proposal_drafts import Rules
 from sidecar.services.proposal_plans import Change
 from sidecar.ulids import Ulids
 from sidecar.vault.door import Folder
@@ -454,6 +456,15 @@ async def test_an_id_that_the_vault_has_already_rejects(bench: Bench) -> None:
     assert await bench.rejected(other) == "'Another.md' has the id 'kp:0192', which 'New.md' has already."
 
 
+async def test_without_the_question_for_ids_two_notes_have_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(settling, "refuse_taken", lambda *_: None)
+    block = "---\nkp_id: kp:0192\n---\n"
+    for path in ("New.md", "Another.md"):
+        proposal = await bench.propose((path, block))
+        assert (await bench.proposals.apply(proposal.id, "cli")).proposal.status == "applied"
+
+
 async def test_an_id_twice_in_a_proposal_rejects(bench: Bench) -> None:
     block = "---\nkp_id: kp:0192\n---\n"
     proposal = await bench.propose(("One.md", block), ("Two.md", block))
@@ -468,6 +479,20 @@ async def test_a_folder_in_two_spellings_rejects(bench: Bench) -> None:
     assert await bench.rejected(proposal) == (
         "'new/b.md' spells a folder of 'New/a.md' in another way; use one spelling."
     )
+
+
+async def test_without_the_look_at_all_notes_together_it_stays_open_for_ever(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+    monkeypatch.setattr(Rules, "together", lambda *_: None)
+    proposal = await bench.propose(("New/a.md", "x"), ("new/b.md", "x"))
+    if (bench.vault / "projects").exists():
+        pytest.skip("the disk takes both for one")
+    assert await bench.problem(proposal) is None
+    with pytest.raises(NotWritten, match="differs only in case"):
+        await bench.proposals.apply(proposal.id, "cli")
+    assert bench.record(proposal)["status"] == "open"
 
 
 async def test_more_files_than_a_proposal_may_have_reject(bench: Bench) -> None:
@@ -501,6 +526,14 @@ async def test_what_was_not_shown_is_not_applied(bench: Bench) -> None:
         await bench.proposals.apply(proposal.id, "cli", seen=seen)
     assert bench.record(proposal)["status"] == "open"
     assert "x.md" not in bench.notes()
+
+
+async def test_whoever_does_not_say_what_was_shown_gets_what_is_there(bench: Bench) -> None:
+    """The control."""
+    proposal = await bench.propose(("x.md", "x\n"))
+    bench.patch(proposal).write_bytes(bench.patch(proposal).read_bytes().replace(b"+x\n", b"+y\n"))
+    await bench.proposals.apply(proposal.id, "cli")
+    assert bench.notes()["x.md"] == b"y\n"
 
 
 async def test_a_note_that_can_not_be_read_leaves_it_open(bench: Bench) -> None:
