@@ -28,6 +28,7 @@ from sidecar.cli.parser import build_parser
 from sidecar.config import Config
 from sidecar.config.kinds import has_named_tables, section_model
 from sidecar.contract import Tool
+from sidecar.editor import shapes as editor_shapes
 from sidecar.errors import SidecarError
 from sidecar.index import indexer, literal, note_rows, preparers, profile, snippets
 from sidecar.index.embed.facts import FACTS
@@ -35,12 +36,15 @@ from sidecar.index.embed.weights import MODELS_FOLDER
 from sidecar.index.patience import Patience
 from sidecar.protocol import json_body
 from sidecar.protocol.sessions import IDLE_S, MOST_SESSIONS, MOST_STREAMS
-from sidecar.services import copies, library, proposal_drafts, searching, writing
+from sidecar.services import copies, library, memory, proposal_drafts, searching, writing
+from sidecar.services.agents import agents, conversation, definition, engagement, records, roster, run
+from sidecar.services.agents.provider import ALIASES
+from sidecar.services.agents.turns import Pace
 from sidecar.services.knowledge import skill_md, store, units
 from sidecar.surfaces import SURFACES
 from sidecar.surfaces.knowledge.shapes import ValidateUnit
 from sidecar.surfaces.library.shapes import SearchArgs
-from sidecar.surfaces.notes.shapes import SemanticSearch
+from sidecar.surfaces.notes.shapes import RunAgent, SemanticSearch
 from sidecar.surfaces.notes.tools import MOST_CHARS
 from sidecar.vault import files, frontmatter, markdown, names, paths
 from sidecar.vault.ignore import IGNORE_FILE, IgnoreRules
@@ -320,6 +324,27 @@ _QUERY = Query.__metadata__[0]
         ),
         ("path of a new note", [names.MAX_NEW_PATH_BYTES, names.MAX_NEW_SEGMENTS]),
         ("kept texts", [copies.MOST_COPIES]),
+        ("agents", [roster.MOST_AGENTS, definition.MOST_PERSONA_BYTES >> 10]),
+        ("runs of agents at once", [agents.MOST_RUNNING]),
+        (
+            "`task` of a run",
+            [*(schema_of(shape)["properties"]["task"]["maxLength"] for shape in (RunAgent, editor_shapes.RunAgent))],
+        ),
+        (
+            "turns of a run, calls of tools in one turn",
+            [
+                definition.MOST_TURNS,
+                schema_of(RunAgent)["properties"]["max_turns"]["maximum"],
+                engagement.MOST_CALLS,
+            ],
+        ),
+        ("a result of a tool, as a model gets it", [engagement.MOST_RESULT_CHARS]),
+        ("an agent's answer", [agents.MOST_ANSWER_CHARS]),
+        ("a provider's answer", [conversation.MOST_ANSWER_BYTES >> 20]),
+        ("a turn, a run", [Pace().turn_s, Pace().run_s / 60]),
+        ("another try after a provider's failure that may pass", [len(Pace().delays_s), Pace().longest_wait_s]),
+        ("records of runs", [records.MOST_RUNS, run.TASK_CHARS]),
+        ("memory facts", [memory.MOST_FACTS, memory.MOST_CHARS]),
         ("a file that was replaced is watched for other programs' edits", [files.MOMENT_S]),
         ("any other text answer", [MOST_CHARS]),
         ("size of a document in a database", [profile.MOST_DOCUMENT_BYTES >> 20]),
@@ -346,6 +371,18 @@ def test_readme_gives_the_limits_that_hold(what: str, limits: list[float]) -> No
     (row,) = [row for row in table("Limits", "what", "limit") if row[0] == what]
     given = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", row[1])}
     assert set(map(float, limits)) <= given
+
+
+def test_readme_says_of_agents_what_its_limits_say() -> None:
+    section = README.partition("\n## Agents\n")[2].partition("\n## ")[0]
+    assert (agents.MOST_RUNNING, Pace().run_s, Pace().turn_s) == (2, 300, 60)
+    assert "Two runs at once at most" in section
+    assert "ends after 5 minutes, when a turn takes longer than 60 s" in section
+    assert f"the newest {records.MOST_RUNS}" in section
+    assert f"the first {run.TASK_CHARS} characters" in section
+    assert all(f"`{key}`" in section for key in ("provider", "max_turns", "temperature", "max_tokens"))
+    assert all(f"`[{category}]`" in section for category in memory._CATEGORIES)
+    assert all(f"`{alias}`" in section for alias in ALIASES)
 
 
 def test_readme_says_when_notes_are_prepared_in_processes_of_their_own() -> None:
