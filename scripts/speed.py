@@ -241,7 +241,8 @@ def saved_until_found_ms(vault: Path, saves: int, label: str, found: Callable[[s
     times: list[float] = []
     for turn in range(saves):
         word = f"fresh{label}{turn}word{os.getpid()}"
-        sentence = f"A walk to the lighthouse of {word} in the rain."
+        # new words mostly, so that the embedder `hash`, which knows words alone, tells it from a hundred thousand notes
+        sentence = f"A walk from {word}ton to the lighthouse of {word}, {word}shire, by {word}bridge and {word}ham."
         (vault / PROBE).write_text(f"# Probe\n\n{sentence}\n")
         begin = time.perf_counter()
         while not found(sentence, word):
