@@ -36,6 +36,9 @@ _SAYS_SOMETHING: Final = 12
 """Characters of a line; names of tools and the like are shorter, and pull all vectors in one direction."""
 
 _AT_ONCE: Final = 16
+_NEW_AT_ONCE: Final = 4
+"""Contributions that are embedded at the same time: enough for all lanes of an embedder, and a saved note waits for
+no more than these."""
 _SOON_S: Final = 0.1
 _FIRST_DELAY_S: Final = 0.5
 _LONGEST_DELAY_S: Final = 30.0
@@ -76,6 +79,7 @@ class Meaning:
         self._store = store
         self._items = items
         self._lane = lane
+        self._new = asyncio.Semaphore(_NEW_AT_ONCE)
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
@@ -102,7 +106,7 @@ class Meaning:
             embedder = self._loaded
             if embedder is None or embedder != self._worker.embedder_id:
                 return None  # it could not be compared
-            async with asyncio.timeout(_LATE_S):
+            async with self._new, asyncio.timeout(_LATE_S):
                 [(_, vector)] = await self._made([(0, words)], urgent=True)
             return vector if embedder == self._worker.embedder_id else None
         except (VectorsAway, TimeoutError):
