@@ -98,7 +98,7 @@ class Jail:
         """Take the folder that is at the vault's path now, after calls said that it was replaced.
 
         Raises:
-            Unreadable: there is none, or it can't be opened.
+            Unreadable: there is none, it can't be opened, or another one is there by way of a link.
         """
         try:
             self._door.reopen()

@@ -30,7 +30,7 @@ class PosixDoor:
     def __init__(self, root: Path, takes: Callable[[str], bool]) -> None:
         self._root = root
         self._takes = takes
-        self._held = os.open(root, _STEP)
+        self._held = _open_root(root)
         self._identity = _identity(os.fstat(self._held))
 
     def check(self) -> None:
@@ -45,9 +45,10 @@ class PosixDoor:
     def reopen(self) -> None:
         """Hold what is at the path now."""
         try:
-            new = os.open(self._root, _STEP)
-        except (FileNotFoundError, NotADirectoryError) as gone:
-            raise NotThere from gone
+            new = _open_root(self._root)
+        except NotThere:
+            self.check()  # who moved a folder above and left a link to it has the same folder there, which is held
+            return
         try:
             # in place, so that a walk in another thread never meets a number that was closed and given out again
             os.dup2(new, self._held, inheritable=False)
@@ -115,16 +116,35 @@ class PosixDoor:
 
     def _walk(self, parts: Sequence[str]) -> int:
         """A new descriptor of the folder at `parts`; the caller closes it."""
-        at = os.dup(self._held)
-        for part in parts:
-            try:
-                below = _open(part, _STEP, at)
-            except OSError as failed:
-                raise _translated(failed, links_are_missing=True) from failed
-            finally:
-                os.close(at)
-            at = below
-        return at
+        return _step_down(os.dup(self._held), parts)
+
+
+def _open_root(root: Path) -> int:
+    """A descriptor of the folder at a path that was resolved before.
+
+    A link on the way was put there since, by whoever may change a folder above: it is not followed, or its target
+    would be taken for the vault.
+    """
+    no_links = getattr(os, "O_NOFOLLOW_ANY", 0)
+    if not no_links:
+        return _step_down(os.open(root.anchor, _STEP), root.parts[1:])
+    try:  # macOS can't step through a folder that may not be listed
+        return os.open(root, _STEP & ~os.O_NOFOLLOW | no_links)
+    except OSError as failed:
+        raise _translated(failed, links_are_missing=True) from failed
+
+
+def _step_down(at: int, parts: Sequence[str]) -> int:
+    """A descriptor of the folder at `parts` below the one that is open as `at`, which is closed."""
+    for part in parts:
+        try:
+            below = _open(part, _STEP, at)
+        except OSError as failed:
+            raise _translated(failed, links_are_missing=True) from failed
+        finally:
+            os.close(at)
+        at = below
+    return at
 
 
 def _open(name: str, flags: int, folder: int) -> int:

@@ -104,6 +104,7 @@ if sys.platform == "win32":
         def __init__(self, root: Path, takes: Callable[[str], bool]) -> None:
             self._given = str(root)
             self._takes = takes
+            self._root = ""
             self.reopen()
 
         def check(self) -> None:
@@ -119,9 +120,12 @@ if sys.platform == "win32":
             """Take what is at the path now."""
             handle = _create(self._given, _READ_ATTRIBUTES, _SHARE_ALL)
             try:
-                self._root = _final_path(handle)
+                root = _final_path(handle)
             finally:
                 _kernel.CloseHandle(handle)
+            if self._root and root.casefold() != self._root.casefold():
+                raise NotThere  # a link on the way, which was put there since
+            self._root = root
             status = os.lstat(verbatim(self._root, ()))
             if not stat.S_ISDIR(status.st_mode):
                 raise NotThere

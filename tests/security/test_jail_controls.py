@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.vault import jail_posix, paths
 from sidecar.vault.door import Entry
+from sidecar.vault.jail import Jail
 from sidecar.vault.jail_posix import PosixDoor
 from sidecar.vault.paths import VaultPath
 from tests import wire
@@ -130,3 +131,17 @@ def test_without_nonblock_a_fifo_holds_its_reader(base: Path, tmp_path: Path, mo
             with pytest.raises(TimeoutError):
                 client.reply()
             os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))  # let it go
+
+
+def test_without_a_look_at_the_way_a_link_above_the_vault_leads_to_another(tmp_path: Path, monkeypatch: Patch) -> None:
+    """The last folder alone is no link, so refusing that one is not enough."""
+    monkeypatch.setattr(jail_posix, "_open_root", lambda root: os.open(root, jail_posix._STEP))
+    for above in ("above", "elsewhere"):
+        (tmp_path / above / "vault").mkdir(parents=True)
+        (tmp_path / above / "vault/a.md").write_text(INSIDE if above == "above" else CANARY)
+    jail = Jail(tmp_path / "above/vault")
+    (tmp_path / "above").rename(tmp_path / "moved")
+    (tmp_path / "above").symlink_to(tmp_path / "elsewhere")
+    jail.reopen()
+    assert jail.read(VaultPath.note("a.md"), max_bytes=100).data.decode() == CANARY
+    jail.close()

@@ -635,6 +635,51 @@ def test_a_vault_that_becomes_a_link_is_an_error_and_is_not_opened_again(
     assert {refusal(call) for call in every_call(jail)} == {GONE}
 
 
+@contextmanager
+def jail_below(above: Path) -> Iterator[Jail]:
+    """The jail of `above / "vault"`, which has one note."""
+    (above / "vault").mkdir(parents=True)
+    (above / "vault/a.md").write_text("text")
+    jail = Jail(above / "vault")
+    try:
+        yield jail
+    finally:
+        jail.close()
+
+
+def lay_another(elsewhere: Path) -> None:
+    """A folder that looks like the vault of `jail_below`, with a secret in it."""
+    (elsewhere / "vault").mkdir(parents=True)
+    (elsewhere / "vault/a.md").write_bytes(CANARY)
+
+
+def test_a_link_in_the_place_of_a_folder_above_leads_to_no_other_vault(tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    lay_another(tmp_path / "elsewhere")
+    with jail_below(above) as jail:
+        above.rename(tmp_path / "moved")
+        above.symlink_to(tmp_path / "elsewhere")
+        for _ in range(2):
+            assert {refusal(call) for call in every_call(jail)} == {GONE}
+            assert refusal(jail.reopen) == GONE
+        above.unlink()
+        (tmp_path / "moved").rename(above)
+        jail.reopen()
+        assert read(jail, "a.md") == b"text"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows goes by final paths")
+def test_a_vault_whose_folder_above_was_moved_is_the_same_behind_a_link(tmp_path: Path) -> None:
+    """As who moves a folder to another place in the cloud's, and leaves a link."""
+    above = tmp_path / "above"
+    with jail_below(above) as jail:
+        above.rename(tmp_path / "moved")
+        above.symlink_to(tmp_path / "moved")
+        jail.reopen()
+        assert read(jail, "a.md") == b"text"
+        assert walked(jail) == ({"a.md"}, [])
+
+
 def test_a_deleted_vault_is_an_error_and_never_an_empty_one(ground: Ground, jail: Jail) -> None:
     assert walked(jail) == (set(), [])
     ground.vault.rmdir()
