@@ -21,7 +21,7 @@ from sidecar.services.digest_note import Item, extract_of, title_of, write
 from sidecar.services.digest_ranking import PART, New, Picked, anchor_of, best, fresh, new_notes, scored
 from sidecar.services.library import FullNote, Library
 from sidecar.services.proposals import Proposals
-from sidecar.tasks import Lane
+from sidecar.tasks import Lane, Unbroken
 from sidecar.vault.kp_block import parse_id
 from sidecar.vault.paths import VaultPath
 
@@ -65,7 +65,8 @@ class Digests:
         self._clock = clock
         self._lane = Lane("digests")
         self._one = asyncio.Lock()
-        self._running: set[asyncio.Task[Outcome]] = set()
+        self._unbroken = Unbroken()
+        self._whole = self._unbroken.whole(self._run_alone)  # between proposal and log, a day would be half made
         self._daily: asyncio.Task[None] | None = None
 
     # reading
@@ -94,22 +95,9 @@ class Digests:
         moment = now or self._clock()
         return await self._whole(moment.astimezone().date(), moment)
 
-    async def _whole(self, day: date, now: datetime) -> Outcome:
-        """Go on to the end although the caller may leave: between proposal and log, the day would be half made."""
-
-        async def run() -> Outcome:
-            async with self._one:
-                return await self._run(day, now)
-
-        task = asyncio.create_task(run())
-        self._running.add(task)
-        task.add_done_callback(self._has_ended)
-        return await asyncio.shield(task)
-
-    def _has_ended(self, task: asyncio.Task[Outcome]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.debug("a digest was not made")  # the caller may have left, and then nobody else asks
+    async def _run_alone(self, day: date, now: datetime) -> Outcome:
+        async with self._one:
+            return await self._run(day, now)
 
     async def _run(self, day: date, now: datetime) -> Outcome:
         self._corpus.refuse_while_filling()
@@ -179,8 +167,7 @@ class Digests:
         if self._daily:
             self._daily.cancel()
             await asyncio.wait((self._daily,))
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._unbroken.close()
         await self._lane.close()
 
     async def _run_daily(self, at: time) -> None:
