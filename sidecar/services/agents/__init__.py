@@ -2,6 +2,6 @@
 
 `definition` reads one file, `roster` the folder of them, `gates` says which may
 be run by clients. `provider` and `conversation` are the way to the model,
-`engagement` is one run over it, `records` what is kept of each, and `agents`
-puts them together.
+`engagement` is one run over it, `run` a call until it has ended, `records` what
+is kept of each, and `agents` puts them together.
 """

@@ -159,7 +159,7 @@ class Providers:
         if found is None:
             return None
         key = Secret(_checked(found, f"the keyring holds for the provider '{name}'"))
-        self._from_keyring[name] = key
+        self._from_keyring = {**self._from_keyring, name: key}  # the loop may be reading the one before
         return key
 
     def _there_are(self) -> str:
