@@ -120,7 +120,7 @@ class Holdings:
             self._live.use_names([*survey.names, *reader.paths()], complete=survey.complete)
         news = [skip for skip in survey.skips if known.get(skip.path) != skip.reason]
         for skip in news:
-            logger.warning("skipped %s: %s", skip.path, skip.reason)
+            logger.warning("skipped %s%s: %s", skip.path, self._looker.whose, skip.reason)
         self.store(Batch(skips=news, gone=[skip.path for skip in news]))
         return survey
 

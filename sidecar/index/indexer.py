@@ -180,8 +180,10 @@ class Indexer:
     async def _wait_for_vault(self, away: Unreadable) -> None:
         """Nothing that was found can be relied on. What was not stored is found by the scan that follows."""
         self._set_phase(Phase.AWAY)
-        self.problem = str(away)
-        logger.warning("%s The index is kept, and the vault is looked for every %.0f s", away, _AWAY_S)
+        if self.problem != str(away):  # it may be away for days
+            self.problem = str(away)
+            told = "%s The index%s is kept, and the folder is looked for every %.0f s"
+            logger.warning(told, away, self._looker.whose, _AWAY_S)
         await self._backfill.forget()
         await asyncio.sleep(_AWAY_S)
         self._orders.scan_after_failure()

@@ -69,8 +69,11 @@ class Expansion:
 class Looker:
     """Reads the vault for the indexer. Blocks: call it in a lane."""
 
-    def __init__(self, jail: Jail, *, max_note_bytes: int, profile: Profile = NOTES) -> None:
+    def __init__(self, jail: Jail, *, max_note_bytes: int, profile: Profile = NOTES, whose: str = "") -> None:
+        """`whose` says in the log whose files these are, such as " of database 'x'"; nothing for the vault's."""
         self._jail = jail
+        self._profile = profile
+        self.whose = whose
         self._max_note_bytes = max_note_bytes
         self.version = profile.version
         self._takes = profile.takes
@@ -122,10 +125,7 @@ class Looker:
             complete = complete and not entry.lost
             skips.append(_skip_of(entry))
         if not found and not may_be_empty and len(seen) >= _SUSPICIOUS:
-            raise VaultAway(
-                "The vault folder holds no notes any more; perhaps its disk is not mounted."
-                " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
-            )
+            raise VaultAway(self._profile.empty)
         if self._crowd:
             found = {path: found[path] for path in self._crowd.admit_all(found, seen)}
         changed = [path for path, stat in found.items() if everything or seen.get(path) != stat]
@@ -255,7 +255,7 @@ class Looker:
             findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path), drops=True))
         except Unreadable as bad:
             # what was indexed stays: a permission that comes and goes must not empty the index
-            logger.warning("skipped %s: %s", printable(path.text), bad)
+            logger.warning("skipped %s%s: %s", printable(path.text), self.whose, bad)
             findings.skips.append(Skip(path.text, str(bad), listed=True, stat=self._stat(path)))
         else:
             if not again and reader.checksum(path.text) == checksum_of(file.data):

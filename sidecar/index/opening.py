@@ -51,7 +51,7 @@ class CorpusOptions:
     max_note_bytes: int
     other_devices: bool = False
     whose: str = ""
-    """The owner of its vectors, for the log, such as " of database 'x'"."""
+    """For the log, such as " of database 'x'"; nothing for the vault's."""
 
 
 @asynccontextmanager
@@ -82,9 +82,11 @@ async def open_corpus(
         manifest = await files.run(lambda: Manifest(path, expected=expected))
         stack.push_async_callback(files.run, manifest.close)
         tokenizer = Tokenizer()
-        looker = Looker(jail, max_note_bytes=options.max_note_bytes, profile=profile)
+        looker = Looker(jail, max_note_bytes=options.max_note_bytes, profile=profile, whose=options.whose)
         live = LiveIndex(KeywordStore(state_dir), tokenizer)
-        preparers = Preparers(tokenizer) if documents is None else DocumentPreparers(documents, tokenizer)
+        preparers = (
+            Preparers(tokenizer) if documents is None else DocumentPreparers(documents, tokenizer, options.whose)
+        )
         backfill = Backfill(looker, preparers, await files.run(ManifestReader, path))
         meaning: Meaning | None = None
 

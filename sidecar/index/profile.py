@@ -19,11 +19,16 @@ class Profile:
     takes       whether a file of this name is one of them
     version     of how they are read and cut; with another one, all are taken as new
     most_files  that one corpus may have; None: any number
+    empty       what people are told of a folder that had many files and has none
     """
 
     takes: Callable[[str], bool]
     version: int | str
     most_files: int | None = None
+    empty: str = (
+        "The vault folder holds no notes any more; perhaps its disk is not mounted."
+        " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
+    )
 
 
 class Preparing(Protocol):
@@ -47,7 +52,15 @@ class Preparing(Protocol):
 
 
 NOTES: Final = Profile(is_note_name, PREPARED_VERSION)
-DOCUMENTS: Final = Profile(takes, "documents 1", most_files=50_000)
+DOCUMENTS: Final = Profile(
+    takes,
+    "documents 1",
+    most_files=50_000,
+    empty=(
+        "The folder of this database holds no files any more; perhaps its disk is not mounted."
+        " If it was emptied on purpose, 'vault-sidecar db remove' deletes its index."
+    ),
+)
 
 MOST_DOCUMENT_BYTES: Final = 64 << 20
 """Of one file of a database."""

@@ -40,8 +40,10 @@ _OFF: Final = "it can't be read now: no process for it can be started"
 class DocumentPreparers:
     """What `Preparers` are to notes. Several corpora share the readers."""
 
-    def __init__(self, readers: DocumentReaders, tokenizer: Tokenizer) -> None:
+    def __init__(self, readers: DocumentReaders, tokenizer: Tokenizer, whose: str = "") -> None:
+        """`whose` says in the log whose files these are."""
         self._readers = readers
+        self._whose = whose
         self._tokenizer = tokenizer
         self._lane = Lane("documents")
         self._many = False
@@ -64,7 +66,11 @@ class DocumentPreparers:
 
     async def _prepared(self, reads: Sequence[Read], *, urgent: bool) -> Lot:
         readings = await asyncio.gather(*(self._read(path, file, urgent=urgent) for path, file in reads))
-        return await self._lane.run(_lot, list(zip(reads, readings, strict=True)))
+        lot = await self._lane.run(_lot, list(zip(reads, readings, strict=True)))
+        for skip in lot.results:
+            if isinstance(skip, Skip):
+                logger.warning("skipped %s%s: %s", printable(skip.path), self._whose, skip.reason)
+        return lot
 
     async def _read(self, path: VaultPath, file: NoteFile, *, urgent: bool) -> Reading | Skip:
         try:
@@ -95,9 +101,6 @@ def _lot(read: Sequence[tuple[Read, Reading | Skip]]) -> Lot:
         if one.warning:
             results.append(Skip(path.text, one.warning, listed=True, stat=file.stat, drops=not one.passages))
         document += len(one.passages)
-    for skip in results:
-        if isinstance(skip, Skip):
-            logger.warning("skipped %s: %s", printable(skip.path), skip.reason)
     return Lot(results, joined(words) if words else NO_WORDS)
 
 
