@@ -280,6 +280,7 @@ function faults(): void {
 			await open({ refuse: { "settings/set": data } });
 			desk.controller.device.later({ provider: "cellar" as "openai" });
 			await desk.turnOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2")); // they come once, and draw the tab anew
 			openPage();
 			expect(desk.page.querySelector("select")?.value).toBe("cellar");
 			for (const times of [1, 2]) {
