@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from sidecar.arguments import Shape
-from sidecar.services.proposal_record import By
+from sidecar.services.proposal_record import MAX_REASON, By
 from sidecar.services.proposals import Proposals
 from sidecar.web.admin_handlers import Handler, post
 from sidecar.web.answers import Facts
@@ -53,7 +53,7 @@ class RejectProposal(Shape):
 
     id: str = Field(min_length=1)
     by: By
-    reason: str | None = Field(None, max_length=2000)
+    reason: str | None = Field(None, max_length=MAX_REASON)
 
 
 def proposal_routes(actions: ProposalActions) -> Mapping[str, tuple[str, Handler]]:

@@ -227,6 +227,7 @@ async def test_one_whose_folder_is_missing_stays_registered_and_is_loaded_when_i
         assert sum("'docs' is not loaded" in record.message for record in caplog.records) == 1
         (ground.home / "away").rename(docs)
         await until(lambda: list(databases.listed().loaded) == ["docs", "other"])
+        await settled(databases)  # what is indexed is read in first
         assert await names(databases, "lighthouse") == ["a.txt"]
 
 
