@@ -17,6 +17,18 @@ DATABASES: Final = "databases/endpoint"
 DATABASES_PATH: Final = "/databases"
 
 
+def sweep(state_dir: Path) -> None:
+    """Delete what writes in the two folders that were cut off have left. Only for the holder of the lock. Blocks.
+
+    Raises:
+        Unreadable: the disk refused.
+    """
+    private_files.sweep(state_dir)
+    beside = (state_dir / DATABASES).parent
+    if beside.is_dir():
+        private_files.sweep(beside)
+
+
 def publish(state_dir: Path, port: int, *, databases: bool) -> None:
     """Write where the daemon listens, and with `databases` the base of that surface's addresses. Blocks.
 

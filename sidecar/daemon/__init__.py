@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from sidecar import __version__
-from sidecar.bridge import addresses, endpoint, identity, ports, private_files
+from sidecar.bridge import addresses, endpoint, identity, ports
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.named_tokens import callers
 from sidecar.bridge.places import refuse_inside
@@ -81,7 +81,7 @@ async def open_daemon(
         files = Lane("files")
         stack.push_async_callback(files.close)
         await files.run(refuse_inside, state_dir, options.vault)
-        await files.run(private_files.sweep, state_dir)
+        await files.run(addresses.sweep, state_dir)
         token, book = await files.run(_tokens, options)
         local_key = await files.run(new_local_key, state_dir)
         keys = Keys(token, local_key, callers(book.named))
