@@ -20,6 +20,7 @@ from sidecar.services.applying import Journal
 from sidecar.services.proposal_drafts import MAX_FILES
 from sidecar.services.proposal_plans import Change
 from sidecar.services.proposal_store import ProposalStore
+from sidecar.vault import jail_posix
 from sidecar.vault.files import Files
 from sidecar.vault.jail import Jail
 from sidecar.vault.names import MAX_NEW_PATH_BYTES, MAX_NEW_SEGMENTS
@@ -137,12 +138,15 @@ def test_every_new_folder_is_taken_back_with_what_was_half_written_in_it(cut_off
 
 
 def test_a_record_that_can_not_be_read_now_is_waited_for(cut_off: Path, monkeypatch: Patch) -> None:
+    open_one = jail_posix._open
     with monkeypatch.context() as patch:
 
-        def refuse(*_: object) -> None:
+        def refuse_files(name: str, flags: int, folder: int) -> int:
+            if flags & os.O_DIRECTORY:
+                return open_one(name, flags, folder)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-        patch.setattr("sidecar.vault.jail_posix._open", refuse)
+        patch.setattr(jail_posix, "_open", refuse_files)
         with pytest.raises(Unreadable, match="can't be read: "):
             lone.recover(cut_off)
     assert (cut_off / "state" / applying.JOURNAL).exists()
