@@ -260,9 +260,11 @@ def test_a_daemon_killed_at_a_point_ends_like_a_fresh_one(
     corpora: Path, tmp_path: Path, site: Site, point: str, rounds: int
 ) -> None:
     module, name, when = POINTS[point]
+    is_once_a_life = name in ("write_snapshot", "KeywordStore._begin_log")
     some_notes(corpora, site.vault, 40, tmp_path / "corpus")
     for number in range(rounds):
-        program = _KILL.format(module=module, name=name, when=when, nth=number + 1, in_worker=module.endswith(".store"))
+        nth = 1 if is_once_a_life else number + 1
+        program = _KILL.format(module=module, name=name, when=when, nth=nth, in_worker=module.endswith(".store"))
         daemon = site.begin(**VECTORS, **site.run_first(program))
         # saves, so that each point is come to as often as is asked for
         give_up = time.monotonic() + PATIENCE_S
@@ -272,10 +274,8 @@ def test_a_daemon_killed_at_a_point_ends_like_a_fresh_one(
             saves += 1
             (site.vault / f"Saved {saves % 7}.md").write_text(f"# Saved\n\nedited {number} {saves}\n")
             time.sleep(0.2)
-            if name in ("write_snapshot", "KeywordStore._begin_log") and number and daemon.url:
-                break  # these are come to once in a life
         daemon.kill()
-        if name in ("write_snapshot", "KeywordStore._begin_log"):
+        if is_once_a_life:
             with suppress(FileNotFoundError):
                 (site.state / "bm25.snap").unlink()
     cut = "keyword index's log were incomplete and are left out" if when == "half" else ""
