@@ -55,8 +55,17 @@ def daemon(place: Place) -> Generator[Honest]:
 
 
 @pytest.fixture(autouse=True)
-def time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
+def time_zone() -> Generator[Callable[[str], None]]:
+    """Sets the time zone of this process, which the variable alone does not do."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def use(zone: str) -> None:
+            patch.setenv("TZ", zone)
+            time.tzset()
+
+        use("UTC")
+        yield use
+    time.tzset()
 
 
 @pytest.fixture
@@ -283,10 +292,9 @@ def test_what_became_of_several_notes_is_said(run: Run, place: Place) -> None:
 
 
 def test_a_time_that_is_none_here_is_shown_as_it_is(
-    run: Run, place: Place, plan: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, place: Place, plan: str, time_zone: Callable[[str], None]
 ) -> None:
-    monkeypatch.setenv("TZ", "America/New_York")
-    time.tzset()
+    time_zone("America/New_York")
     file = place.vault / ".kp/proposals" / plan / "proposal.json"
     file.write_text(file.read_text().replace("2026-11-30T10:20:59Z", "0001-01-01T00:00:00Z"))
     assert run("proposals", "list").out.startswith(f"{plan}  0001-01-01T00:00:00Z  mcp:claude\n")
