@@ -201,8 +201,7 @@ function agents(program: string): void {
 		await provider.plays(["use", "read_note", { path: "Home.md" }], ["say", "A heat pump."]);
 		expect(await run("What warms the house?")).toEqual({ isError: false, text: "A heat pump." });
 		await until("notice", () => notices.some((text) => text.endsWith(" ran Scout: done.")));
-		await until("both records", () => runs().length === 2);
-		expect(runs()[0]).toMatch(/^ScoutWhat warms the house\?Done · .* · 26 tokens · /);
+		await until("both records", () => runs().length === 2 && /^ScoutWhat warms the house\?Done · .* · 26 tokens · /.test(runs()[0] ?? ""));
 		expect(runs()[1]).toMatch(/^ScoutToo early\?Refused · .*may not be run by clients/);
 		const [first, second] = await provider.asked();
 		expect(first?.said).toEqual([["user", "What warms the house?"]]);
