@@ -210,7 +210,7 @@ function agents(program: string): void {
 		await provider.plays(["fail", 401, "invalid key"]);
 		await expect(desk.plugin.api.runAgent("Scout", "Again?", { client: "dataview" })).rejects.toThrow("the provider answered 401");
 		await until("the failure", () => /^ScoutAgain\?Failed · .* · dataview .*401/.test(runs()[0] ?? ""));
-		expect(notices).toContain("dataview ran Scout: failed.");
+		await until("its notice", () => notices.includes("dataview ran Scout: failed."));
 
 		await allow(false);
 		expect((await run("And now?")).text).toContain("may not be run by clients");

@@ -213,12 +213,15 @@ export async function squat(port: number): Promise<Server> {
 	return server;
 }
 
+/** A port that nobody has, and that the system gives to no connection meanwhile: below those that it deals out. */
 export async function freePort(): Promise<number> {
-	const server = await squat(0);
-	const address = server.address();
-	await new Promise((resolve) => server.close(resolve));
-	if (address === null || typeof address === "string") throw new Error("no port");
-	return address.port;
+	for (;;) {
+		const port = 10_000 + Math.floor(Math.random() * 20_000);
+		const server = await squat(port).catch(() => null);
+		if (server === null) continue;
+		await new Promise((resolve) => server.close(resolve));
+		return port;
+	}
 }
 
 /** A file that is a program in name only. */
