@@ -20,6 +20,9 @@ export class SidecarTab extends PluginSettingTab {
 	private readonly known: Known = { agents: null, runs: [] };
 	private open = 0;
 	private wasWorking = false;
+	/** Something may have changed since the last round began. */
+	private isDue = false;
+	private rounds: Promise<void> | null = null;
 	private readonly token: ShownToken;
 
 	constructor(
@@ -62,8 +65,25 @@ export class SidecarTab extends PluginSettingTab {
 		];
 	}
 
-	/** Ask for agents, runs and proposals; draw the tab anew if something is other than before. */
-	async refresh(): Promise<void> {
+	/**
+	 * Ask for agents, runs and proposals; draw the tab anew if something is other than before.
+	 *
+	 * One round at a time: answers may overtake each other, and the oldest must not be what stays.
+	 */
+	refresh(): Promise<void> {
+		this.isDue = true;
+		this.rounds ??= this.catchUp().finally(() => (this.rounds = null));
+		return this.rounds;
+	}
+
+	private async catchUp(): Promise<void> {
+		while (this.isDue) {
+			this.isDue = false;
+			await this.ask();
+		}
+	}
+
+	private async ask(): Promise<void> {
 		const before = JSON.stringify([this.known, this.open]);
 		try {
 			if (this.controller.has("agents")) {

@@ -253,6 +253,32 @@ function faults(): void {
 			expect(clipboard.text).not.toContain("sk-very");
 		});
 
+		it("are shown as they are, though an older answer comes late", async () => {
+			await openOn();
+			await until("agents", () => desk.text("Agents").includes("0 of 2"));
+			openPage();
+			const { controller } = desk;
+			const ask = controller.ask.bind(controller);
+			let release: () => void = () => undefined;
+			const held = new Promise<void>((resolve) => (release = resolve));
+			let lists = 0;
+			controller.ask = (async (method: "agents/list", params: Record<string, never>) => {
+				const answer = await ask(method, params);
+				if (method === "agents/list" && (lists += 1) === 1) await held;
+				return answer;
+			}) as typeof ask;
+			desk.page.querySelector<HTMLElement>(".extra-setting-button")?.click();
+			await until("the first answer", () => lists === 1);
+			desk.toggle("🔭 Scout"); // and the daemon says that agents have changed
+			await until("allowed", async () => (await ask("agents/list", {})).agents.find(({ name }) => name === "Scout")?.remote);
+			await ask("status", {});
+			release();
+			for (let turn = 0; turn < 10; turn += 1) await ask("status", {}); // two rounds of three questions end before
+			expect(lists).toBe(2);
+			desk.app.fakeOpenTab("vault-sidecar"); // draws what is known
+			expect(desk.text("Agents")).toContain("1 of 2 can be run by clients");
+		});
+
 		it("stay as they are if the gate is refused, and that is said once", async () => {
 			const data = { code: "disk", reason: "The gates can't be written.", fix: "" };
 			await openOn({ refuse: { "agents/setRemote": data } });
