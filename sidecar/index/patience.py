@@ -26,6 +26,8 @@ class Patience:
     start_s: float = 120.0
     """The same while it loads its embedder or opens a store: from a slow disk, catching up with a long log."""
     close_s: float = 3.0
+    calm_s: float = 600.0
+    """Without a question or a change; then a store that is worn is written anew."""
 
 
 class Delay:

@@ -112,6 +112,12 @@ class Store:
             page = self._collection.get(limit=limit, offset=offset, include=[])["ids"]
             return np.array(page, np.str_).astype(np.int64)
 
+    def vectors(self, ids: Int64) -> tuple[Int64, Float32]:
+        """Those of the ids[m] that are there, and their vectors[m, dim], as they are kept: of length 1."""
+        with _translated():
+            found = self._collection.get(ids=_named(ids), include=["embeddings"])
+            return np.array(found["ids"], np.str_).astype(np.int64), np.array(found["embeddings"], np.float32)
+
     def sample(self, most: int) -> Int64:
         """Some ids from all over the store, and the newest ones: all of them when they are few."""
         count = self.count()

@@ -4,7 +4,10 @@
 <root>/<name>/store.json    which embedder's vectors these are
 <root>/<name>/clean         there only while nobody has it open, after an orderly close
 <root>/<name>.lock          held by the process that has it open
+<root>/<name>/removed       how many ids were removed from it, so that its graph is that much longer than it need be
 <root>/<name>.damaged-<n>   set aside
+<root>/<name>.next          a copy in the making; once `whole` is in it, it takes the store's place
+<root>/<name>.worn          the store that it takes the place of, until that is deleted
 
 Everything blocks. Whatever is found in the folder's place is moved, never
 followed and, unless it was set aside by us, never deleted.
@@ -31,8 +34,10 @@ else:
 KEPT_ASIDE: Final = 2
 """Damaged stores that are kept, the newest ones."""
 
-_MARK, _CLEAN = "store.json", "clean"
+_MARK, _CLEAN, _REMOVED, _WHOLE = "store.json", "clean", "removed", "whole"
+_NOTED: Final = 1_000  # so many ids that were removed may be forgotten when the process is killed
 _LAYOUT: Final = 1
+_ROOM_BYTES: Final = 64 << 20
 _GRACE_S: Final = 1.0  # the worker of a daemon that was killed needs a moment to notice and to leave
 
 
@@ -60,8 +65,12 @@ class StoreFolder:
         self._mark = {"layout": _LAYOUT, "embedder": embedder_id}
         self._lock: int | None = None
         self.path = root / self._name
+        self._next, self._worn = root / f"{self._name}.next", root / f"{self._name}.worn"
         self.missed = False
         """There was a store here before, and it is gone."""
+        self.removed = 0
+        """Ids that were removed from it."""
+        self._noted = 0
 
     def hold(self, grace_s: float = _GRACE_S) -> None:
         """Take the lock; wait so long for whoever is about to leave. It ends with the process at the latest.
@@ -72,7 +81,7 @@ class StoreFolder:
         """
         # beside the folder, not in it: what is moved away or vanishes must not take the lock along
         path = self._root / f"{self._name}.lock"
-        self.missed = path.exists() and not self._filled()
+        was_here = path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         give_up = time.monotonic() + grace_s
         while not _locked(descriptor):
@@ -81,6 +90,8 @@ class StoreFolder:
                 raise Taken
             time.sleep(0.05)
         self._lock = descriptor
+        self._change_over()
+        self.missed = was_here and not self._filled()
 
     def release(self) -> None:
         """Let another process have it."""
@@ -115,17 +126,88 @@ class StoreFolder:
         clean = self.path / _CLEAN
         was_clean = clean.exists()
         clean.unlink(missing_ok=True)
-        mark = self.path / _MARK
-        if not mark.exists():
-            new = mark.with_suffix(".new")
-            new.write_text(json.dumps(self._mark), "utf-8")
-            new.replace(mark)
+        if not (self.path / _MARK).exists():
+            self._write_mark(self.path)
+        self.removed = self._noted = self._read_removed()
         return was_clean
+
+    def _write_mark(self, folder: Path) -> None:
+        new = (folder / _MARK).with_suffix(".new")
+        new.write_text(json.dumps(self._mark), "utf-8")
+        new.replace(folder / _MARK)
 
     def mark_clean(self) -> None:
         """The store was closed in order. Nothing happens when its folder is gone."""
         with suppress(OSError):
+            self._note_removed()
             (self.path / _CLEAN).touch(mode=0o600)
+
+    # how worn it is
+
+    def has_removed(self, ids: int) -> None:
+        """So many more ids were removed from the store."""
+        self.removed += ids
+        if self.removed >= self._noted + _NOTED:
+            with suppress(OSError):
+                self._note_removed()
+
+    def _note_removed(self) -> None:
+        if self.removed != self._noted:
+            (self.path / _REMOVED).write_text(str(self.removed), "ascii")
+            self._noted = self.removed
+
+    def _read_removed(self) -> int:
+        try:
+            return int((self.path / _REMOVED).read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    @property
+    def has_room_for_copy(self) -> bool:
+        """Whether a copy fits beside the store, and some more.
+
+        Raises:
+            OSError: the folder can't be read.
+        """
+        size = sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+        return shutil.disk_usage(self._root).free > size + _ROOM_BYTES
+
+    def begin_copy(self) -> Path:
+        """An empty folder for a copy.
+
+        Raises:
+            OSError: it can't be made.
+        """
+        _remove(self._next)
+        self._next.mkdir(mode=0o700)
+        self._write_mark(self._next)
+        return self._next
+
+    def end_copy(self) -> None:
+        """The copy holds what the store holds, and was closed in order: it is the store when that is opened next.
+
+        Raises:
+            OSError: it can't be written to.
+        """
+        (self._next / _CLEAN).touch(mode=0o600)
+        (self._next / _WHOLE).touch(mode=0o600)
+
+    def _change_over(self) -> None:
+        """Have a whole copy take the store's place, also if that was begun before, and delete what is of no use.
+
+        Raises:
+            OSError: it can't be moved.
+        """
+        if (self._next / _WHOLE).is_file() and self.strangeness() is None:
+            _remove(self._worn)
+            if self._filled():
+                self.path.rename(self._worn)
+            with suppress(FileNotFoundError):
+                self.path.rmdir()
+            self._next.rename(self.path)
+            (self.path / _WHOLE).unlink()
+        _remove(self._next)
+        _remove(self._worn)
 
     def set_aside(self) -> None:
         """Move what is there out of the way, and delete what was set aside longest ago."""
@@ -141,7 +223,7 @@ class StoreFolder:
         """Delete the store, which must be held, what was set aside of it, and its lock. What isn't ours is left."""
         if self.strangeness() is None:
             _remove(self.path)
-        for old in self._aside().values():
+        for old in (self._next, self._worn, *self._aside().values()):
             _remove(old)
         self.release()  # Windows deletes no file that is open
         (self._root / f"{self._name}.lock").unlink(missing_ok=True)  # else the store would be missed at its next use

@@ -22,6 +22,7 @@ import numpy as np
 from sidecar.index import wire
 from sidecar.index.lines import Steps
 from sidecar.index.newest import Newest
+from sidecar.index.renewal import Renewal
 from sidecar.index.store_folder import StoreFailed, StoreFolder, Taken, name_for
 from sidecar.index.wire import Float32, Message
 
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 _UPSERTS: Final = 64  # 25 ms, of which 10 are the same for one as for many
 _DELETES: Final = 128
 _PROBES: Final = 10
+_COPYINGS: Final = 20  # answered within a second, so that nothing else of the line waits long
 
 _SERVER_AGAIN_S: Final = 5.0  # how often a Chroma server that does not answer is tried
 _LOOK_S: Final = 0.25
@@ -59,6 +61,7 @@ class _Open:
     """What the names of its collections begin with, on a server."""
     folder: StoreFolder | None
     server: wire.Server | None
+    renewal: Renewal
     newest: Newest = field(default_factory=Newest.none)
 
 
@@ -103,6 +106,7 @@ class Stores:
                 opened.store.close()
                 if opened.folder:
                     opened.folder.mark_clean()
+                opened.renewal.close()
         finally:
             if opened.folder:
                 opened.folder.release()
@@ -154,7 +158,8 @@ class Stores:
                 raise Refused("away", "found the disk full") from failed
             logger.debug("the store can't be opened", exc_info=failed)
             raise Refused("damaged", f"can't be opened ({failed})") from failed
-        self._open[number] = _Open(store, name, folder, None)
+        renewal = Renewal(store, folder, lambda path: Store(path, name))
+        self._open[number] = _Open(store, name, folder, None, renewal)
         if not count and folder.has_segments:
             raise Refused("damaged", "has lost its rows")
         return Message({"count": count, "clean": clean, "set_aside": aside, "missed": folder.missed and not aside})
@@ -168,7 +173,7 @@ class Stores:
             try:
                 store = Store(server, f"{collection}-{name}", anew=aside is not None)
                 count = store.count()
-                self._open[number] = _Open(store, collection, None, server)
+                self._open[number] = _Open(store, collection, None, server, Renewal(store))
                 return Message({"count": count, "clean": True, "set_aside": aside, "missed": False})
             except StoreFailed as failed:
                 if str(failed) != told:
@@ -221,6 +226,7 @@ class Stores:
         for part in _parts(ids.size, _UPSERTS):
             with self._changing:
                 opened.store.upsert(ids[part], vectors[part])
+                opened.renewal.upserted(ids[part], vectors[part])
                 newest = opened.newest
                 is_save = bool(message.head.get("urgent"))
                 opened.newest = newest.with_saved(ids[part], vectors[part]) if is_save else newest.without(ids[part])
@@ -234,6 +240,7 @@ class Stores:
         for part in _parts(ids.size, _DELETES):
             with self._changing:
                 opened.store.delete(ids[part])
+                opened.renewal.deleted(ids[part])
                 opened.newest = opened.newest.without(ids[part])
             yield
         return Message({"count": opened.store.count()})
@@ -242,6 +249,19 @@ class Stores:
         """A page of the ids."""
         yield from ()
         return Message({}, (self._store(message).ids(int(message.head["offset"]), int(message.head["limit"])),))
+
+    def renew(self, message: Message) -> Steps:
+        """Copy some of a worn store to a fresh one, which takes its place when it is closed and opened again.
+
+        The answer: there is `more` to copy, or the copy is `whole`, or neither, because the store is not worn.
+        """
+        renewal = self._opened(message).renewal
+        for _ in range(_COPYINGS):
+            with self._changing:
+                if not renewal.go_on():
+                    break
+            yield
+        return Message({"more": renewal.is_begun, "whole": renewal.is_whole})
 
     def drop(self, message: Message) -> Steps:
         """Delete the store of another embedder, beside an open one."""

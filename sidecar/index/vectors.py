@@ -20,6 +20,7 @@ from sidecar.errors import VectorsAway
 from sidecar.index.child import Child, Declined, Ended, Failure
 from sidecar.index.known import FOREIGN, sampled
 from sidecar.index.patience import HEALTHY_S, Delay
+from sidecar.index.upkeep import Upkeep
 from sidecar.index.vector_worker import State, VectorWorker, sentence
 from sidecar.index.wire import Array, Float16, Float32, Int64, Message, Server
 
@@ -82,6 +83,7 @@ class Vectors:
         self._set_aside: str | None = None
         self._ends_in_store = 0
         self._delay = Delay()
+        self._upkeep = Upkeep(worker.patience.calm_s)
         self._released = asyncio.Event()
         if not held:
             self._released.set()
@@ -124,6 +126,8 @@ class Vectors:
     @property
     def _standing(self) -> tuple[State, str | None]:
         if self._running is None or self._state in ("ready", "away"):
+            if self._child and self._child.failure:
+                return "away", sentence(self._child.failure)
             trouble = self._worker.trouble if self._child else None
             return ("away", trouble) if trouble else (self._state, self._reason or None)
         if self._worker.state in ("off", "away"):
@@ -142,6 +146,7 @@ class Vectors:
         return await self._ask("query_vector", (self._fitting(vector, ()),), n=n)
 
     async def _ask(self, operation: str, arrays: Sequence[Array] = (), **head: Any) -> tuple[Int64, Float32]:
+        self._upkeep.used()
         message = await self._worker.ask(self._ready(), operation, arrays, store=self._store, **head)
         ids, cosines = message.arrays
         return cast(Int64, ids), cast(Float32, cosines)
@@ -184,6 +189,7 @@ class Vectors:
         await self._do("drop", embedder=embedder_id, root=str(self._root))
 
     async def _do(self, operation: str, arrays: Sequence[Array] = (), **head: Any) -> Message:
+        self._upkeep.used()
         return await self._worker.work(self._ready(), operation, arrays, store=self._store, **head)
 
     def _ready(self) -> Child:
@@ -238,6 +244,8 @@ class Vectors:
                 self._ends_in_store = 0
             if healthy_s:
                 told = ""
+            if failure is None:
+                continue
             self._suspect(failure)
             if child.failure is None:
                 self._tell("away", f"The vector worker {failure.reason}; it is tried again.")
@@ -252,10 +260,14 @@ class Vectors:
                 told = failure.reason
                 await self._delay.over()
 
-    async def _live(self, child: Child) -> tuple[Failure, float]:
-        """From its opening until it can't be used any more: why, and for how many seconds it was open."""
+    async def _live(self, child: Child) -> tuple[Failure | None, float]:
+        """From its opening until it can't be used any more: why, and for how many seconds it was open.
+
+        None: it was written anew, and what was written is to be opened.
+        """
         loop = asyncio.get_running_loop()
         began, ready = loop.time(), 0.0
+        close_s = self._worker.patience.close_s
         try:
             await self._open(child)
             self._child, ready = child, loop.time()
@@ -268,8 +280,12 @@ class Vectors:
                 self.count,
             )
             self._on_ready()
-            failure = await child.ended()
-            self._tell("away", sentence(failure))
+            failure = await self._upkeep.over(child, self._store)
+            if failure is None:
+                close_s = self._worker.patience.start_s  # or all that was written is lost
+                self._tell("starting", _STARTING)
+            else:
+                self._tell("away", sentence(failure))
             return failure, loop.time() - ready
         except Declined as declined:
             return declined.failure, 0.0
@@ -277,7 +293,7 @@ class Vectors:
             return ended.failure, 0.0
         finally:
             self._child = None
-            await self._close(child)
+            await self._close(child, close_s)
 
     async def _open(self, child: Child) -> None:
         opened = await child.call(
@@ -326,13 +342,13 @@ class Vectors:
             if self._ends_in_store >= _MOST_ENDS:
                 self._set_aside = self._set_aside or f"was open when the vector worker ended {_MOST_ENDS} times"
 
-    async def _close(self, child: Child) -> None:
+    async def _close(self, child: Child, within_s: float) -> None:
         """Close the store in a process that goes on."""
         if child.failure:
             return
         with suppress(Ended):
             try:
-                async with asyncio.timeout(self._worker.patience.close_s):
+                async with asyncio.timeout(within_s):
                     await child.close_store(self._store)
             except TimeoutError:
                 child.end(Failure("failed", "did not close a store in time"))

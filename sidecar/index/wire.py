@@ -44,11 +44,12 @@ LINES: Final[dict[str, Line]] = {
     "delete": "work",
     "ids": "work",
     "drop": "work",
+    "renew": "work",
 }
 """Every operation and its line, if it is not urgent."""
 
 STORE_OPERATIONS: Final = frozenset(
-    {"query", "query_vector", "open", "close", "sample", "probe", "upsert", "delete", "ids", "drop"}
+    {"query", "query_vector", "open", "close", "sample", "probe", "upsert", "delete", "ids", "drop", "renew"}
 )
 """Those that have a vector store in hand, whose damage can end the process. Their head names it: "store", a number."""
 

@@ -74,6 +74,7 @@ class Worker:
             "delete": stores.delete,
             "ids": stores.ids,
             "drop": stores.drop,
+            "renew": stores.renew,
         }
 
     def run(self) -> None:
