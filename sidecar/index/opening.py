@@ -75,7 +75,9 @@ async def open_corpus(
     profile = NOTES if documents is None else DOCUMENTS
     async with AsyncExitStack() as stack:
         stack.push_async_callback(files.close)
-        jail = await files.run(lambda: Jail(root, other_devices=options.other_devices, takes=profile.takes))
+        jail = await files.run(
+            lambda: Jail(root, other_devices=options.other_devices, takes=profile.takes, called=profile.called)
+        )
         stack.callback(jail.close)
         path = state_dir / FILE_NAME
         expected = await files.run((state_dir / SNAPSHOT_NAME).exists)

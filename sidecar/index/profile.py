@@ -20,6 +20,7 @@ class Profile:
     version     of how they are read and cut; with another one, all are taken as new
     most_files  that one corpus may have; None: any number
     empty       what people are told of a folder that had many files and has none
+    called      what they are told that the folder is
     """
 
     takes: Callable[[str], bool]
@@ -29,6 +30,7 @@ class Profile:
         "The vault folder holds no notes any more; perhaps its disk is not mounted."
         " If it was emptied on purpose, run 'vault-sidecar index rebuild'."
     )
+    called: str = "The vault folder"
 
 
 class Preparing(Protocol):
@@ -60,6 +62,7 @@ DOCUMENTS: Final = Profile(
         "The folder of this database holds no files any more; perhaps its disk is not mounted."
         " If it was emptied on purpose, 'vault-sidecar db remove' deletes its index."
     ),
+    called="The folder of this database",
 )
 
 MOST_DOCUMENT_BYTES: Final = 64 << 20

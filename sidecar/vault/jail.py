@@ -72,21 +72,29 @@ class Trouble:
 class Jail:
     """One vault, opened for reading."""
 
-    def __init__(self, root: Path, *, other_devices: bool = False, takes: Callable[[str], bool] = is_note_name) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        other_devices: bool = False,
+        takes: Callable[[str], bool] = is_note_name,
+        called: str = "The vault folder",
+    ) -> None:
         """Open the vault's folder and hold it. `root` may be a link; it is resolved once, here.
 
         `other_devices`: read what is mounted inside the vault as well. `takes`: whether a file of this name is a note;
-        for folders of other documents, whether it may be one.
+        for folders of other documents, whether it may be one. `called`: what people are told that the folder is.
 
         Raises:
             Unreadable: it is missing, no folder, or can't be opened.
         """
+        self._called = called
         try:
             self.root = root.resolve(strict=True)
             self._door = _open_door(self.root, takes)
             self._device = self._door.status(()).st_dev
         except (OSError, RuntimeError, NotThere) as failed:  # RuntimeError: a loop of links
-            raise _no_vault(failed) from failed
+            raise self._away(failed) from failed
         self._other_devices = other_devices
         self._takes = takes
 
@@ -104,7 +112,7 @@ class Jail:
             self._door.reopen()
             self._device = self._door.status(()).st_dev
         except (OSError, NotThere) as failed:
-            raise _no_vault(failed) from failed
+            raise self._away(failed) from failed
 
     def read(self, path: VaultPath, *, max_bytes: int) -> NoteFile:
         """The whole file.
@@ -233,7 +241,12 @@ class Jail:
         try:
             self._door.check()
         except (NotThere, OSError) as failed:
-            raise _no_vault(failed) from failed
+            raise self._away(failed) from failed
+
+    def _away(self, failed: Exception) -> VaultAway:
+        if isinstance(failed, NotThere | FileNotFoundError | NotADirectoryError):
+            return VaultAway(f"{self._called} is missing, or another one is in its place.")
+        return VaultAway(f"{self._called} can't be opened: {reason_of(failed)}.")
 
     def _status(self, path: VaultPath) -> os.stat_result | None:
         self._check_root()
@@ -308,9 +321,3 @@ def _trouble(path: VaultPath, reason: str, *, lost: bool = False) -> Trouble:
 
 def _unreadable(path: VaultPath, reason: str) -> Unreadable:
     return Unreadable(f"'{echo(path.text)}' can't be read: {reason}.")
-
-
-def _no_vault(failed: Exception) -> VaultAway:
-    if isinstance(failed, NotThere | FileNotFoundError | NotADirectoryError):
-        return VaultAway("The vault folder is missing, or another one is in its place.")
-    return VaultAway(f"The vault folder can't be opened: {reason_of(failed)}.")

@@ -342,7 +342,10 @@ async def test_a_folder_that_goes_while_it_is_open_keeps_its_index_until_it_is_b
         await until_names(databases, "windmill", ["b.txt"])
         assert await names(databases, "lighthouse") == ["a.txt"]
     [told] = [record.message for record in caplog.records if "is missing" in record.message]
-    assert told.endswith(" The index of database 'docs' is kept, and the folder is looked for every 0 s")
+    assert told == (
+        "The folder of this database is missing, or another one is in its place."
+        " The index of database 'docs' is kept, and the folder is looked for every 0 s"
+    )
 
 
 async def test_a_folder_that_is_found_empty_keeps_its_index_and_says_what_to_do(ground: Ground, docs: Path) -> None:
