@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -67,11 +67,12 @@ def passages(data: bytes) -> Iterator[str]:
 
 def _lines(document: pypdfium2.PdfDocument, number: int) -> list[_Line]:
     """Lines of a page in reading order; none of a page that can't be read."""
-    try:
-        page = document[number]
-    except pypdfium2.PdfiumError:
-        return []
-    with closing(page), closing(page.get_textpage()) as text_page:
+    with ExitStack() as stack:
+        try:
+            page = stack.enter_context(closing(document[number]))
+            text_page = stack.enter_context(closing(page.get_textpage()))
+        except pypdfium2.PdfiumError:
+            return []
         raw = cast("Any", text_page).raw
         lines: list[_Line] = []
         characters: list[tuple[int, int]] = []  # index in the page and code

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable
 from pathlib import Path
 
+import pypdfium2  # pyright: ignore[reportMissingTypeStubs]: it has none
 import pytest
 from docx.document import Document as Word
 from docx.oxml import OxmlElement, parse_xml
@@ -135,6 +136,21 @@ def test_a_pdf_is_read_page_by_page_and_paragraph_by_paragraph() -> None:
         "Die Donaudampfschifffahrt führt über süße Äpfel.",
         "End.",
     ]
+
+
+@pytest.mark.parametrize("step", ["__getitem__", "get_textpage"])
+def test_a_page_that_cannot_be_read_costs_no_other_page(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = pypdfium2.PdfDocument if step == "__getitem__" else pypdfium2.PdfPage
+    sound = getattr(of, step)
+    calls = iter(range(3))
+
+    def second_fails(*args: object) -> object:
+        if next(calls) == 1:
+            raise pypdfium2.PdfiumError("Failed to load.")
+        return sound(*args)
+
+    monkeypatch.setattr(of, step, second_fails)
+    assert chunks("a.pdf", files.pdf(["One."], ["Two."], ["Three."])) == ["One.", "Three."]
 
 
 def test_a_word_that_goes_on_in_the_next_line_is_whole() -> None:
