@@ -53,7 +53,12 @@ class Asking:
         Raises:
             sqlite3.Error: the manifest can't be read.
         """
-        return await self._lane.run(lambda: question(self._reader()))
+        return await self._lane.run(self._asked, question)
+
+    def _asked(self, question: Callable[[ManifestReader], T]) -> T:
+        reader = self._reader()
+        with reader.moment():
+            return question(reader)
 
     def _reader(self) -> ManifestReader:
         """This thread's own connection."""

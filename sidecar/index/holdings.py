@@ -22,11 +22,14 @@ from sidecar.index.live import LiveIndex
 from sidecar.index.look import Looker, Survey
 from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
+from sidecar.index.native_memory import give_back
 from sidecar.index.orders import Scan
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_MANY: Final = 20  # batches; after so many, 17 of 270 MB were found to be free but kept
 
 _ROOM_BYTES: Final = 32 << 20
 """So much must be free before the disk is tried: SQLite's log may grow that long."""
@@ -41,6 +44,8 @@ class Holdings:
         self._path = manifest_path
         self._live = live
         self._looker = looker
+        self._stored = _MANY
+        """Batches since memory was given back. What is loaded at the start counts as many."""
 
     # read on the loop: none of these blocks
 
@@ -126,6 +131,7 @@ class Holdings:
 
     def store(self, batch: Batch) -> Applied | None:
         """Make a batch durable and visible; None if there is nothing in it."""
+        self._stored += 1
         return self._live.apply(self._manifest, batch) if batch else None
 
     def store_if_still_so(self, batch: Batch) -> tuple[Applied | None, list[str]]:
@@ -149,6 +155,9 @@ class Holdings:
             self._manifest.forget_former()
         self._live.snapshot_if_due()
         self._manifest.checkpoint()
+        if self._stored >= _MANY:  # not after every save: it takes 3 ms
+            self._stored = 0
+            give_back()
 
     def close(self) -> None:
         """Let go of the caches' files. The manifest is its opener's."""

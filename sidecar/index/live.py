@@ -164,8 +164,12 @@ class LiveIndex:
         among: Int64 | None = None,
         also: Sequence[int] = (),
     ) -> tuple[list[tuple[int, float]], dict[int, int]]:
-        """As `rank`; and the note of each chunk, of `also` too, as of the same moment."""
+        """As `rank`; and the note of each chunk, of `also` too, as of the same moment.
+
+        Within a `moment` of the reader, that one ends, and another begins with it.
+        """
         with self._lock:
+            reader.anew()
             hits = self._keywords.search(words, depth, among)
             notes = reader.notes_of([*(chunk_id for chunk_id, _ in hits), *also])
         return [hit for hit in hits if hit[0] in notes], notes

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,27 @@ class ManifestReader:
             self._identity = now or (0, 0)
         return self._connection
 
+    @contextmanager
+    def moment(self) -> Generator[None]:
+        """What is read inside is all as of one moment, that of the first reading or of the first after `anew`: a note
+        that is stored anew in between would else be found and then be gone."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._end_moment()
+
+    def anew(self) -> None:
+        """Within a moment: what is read from now on is of another one."""
+        if self._connection is not None and self._connection.in_transaction:
+            self._end_moment()
+            self._db.execute("BEGIN")
+
+    def _end_moment(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):  # a damaged file; what was read from it has failed already
+                self._connection.rollback()
+
     def seen(self) -> dict[str, FileStat]:
         """Every path the index has an opinion on, with the file state that opinion is of. Skipped ones included."""
         found = {
@@ -74,7 +96,7 @@ class ManifestReader:
 
     def notes_of(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """Note key of each chunk that exists; unknown ids are left out, so text that was deleted can't come back."""
-        return dict(self._selected("SELECT chunk_id, note_key FROM chunks", chunk_ids))
+        return dict(self._selected("SELECT chunk_id, note_key FROM chunks INDEXED BY chunks_with_notes", chunk_ids))
 
     def paths_of(self, chunk_ids: Sequence[int]) -> dict[int, str]:
         """Path of the note of each chunk that exists."""

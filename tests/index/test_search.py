@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sidecar.index.corpus import Corpus
-from tests.index.vaults import opened
+from sidecar.index.manifest_file import FILE_NAME
+from sidecar.index.manifest_reader import ManifestReader
+from tests.index.vaults import PATIENCE_S, opened
 
 NOTES = {
     "Heat.md": "---\naliases: [boiler]\ntags: [home/heating]\n---\n# Heat pump\nWe take it; the offer is valid.\n",
@@ -55,6 +59,24 @@ async def test_a_note_with_many_matching_chunks_is_one_row(corpus: Corpus) -> No
     answer = await corpus.search("needleword", 10)
     assert [hit.path for hit in answer.hits] == ["long.md"]
     assert "[needleword]" in answer.hits[0].snippet
+
+
+async def test_an_answer_is_of_one_moment_though_notes_are_stored_meanwhile(corpus: Corpus, tmp_path: Path) -> None:
+    def question(reader: ManifestReader) -> None:
+        [chunk] = reader.chunks_of(["Code.md"]).tolist()
+        (tmp_path / "vault" / "Code.md").write_text("A zeppelin.\n")
+        with closing(ManifestReader(tmp_path / "state" / FILE_NAME)) as other:
+            give_up = time.monotonic() + PATIENCE_S
+            while chunk in other.chunks_of(["Code.md"]):
+                assert time.monotonic() < give_up
+        assert "snake_case_name" in reader.chunk_rows([chunk])[chunk].text
+        live = corpus._live  # what is ranked anew is of now, and so are the notes of it
+        hits, notes = live.rank_with_notes(reader, live.words("zeppelin"), 5)
+        assert [chunk_id for chunk_id, _ in hits] == list(notes) != [chunk]
+        assert reader.chunk_rows([chunk]) == {}
+        assert "zeppelin" in reader.chunk_rows([hits[0][0]])[hits[0][0]].text
+
+    await corpus.ask(question)
 
 
 async def test_rows_are_best_first_and_no_more_than_asked(corpus: Corpus) -> None:
