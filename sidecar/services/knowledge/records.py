@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,3 +70,13 @@ class Full:
 
     item: Stored
     content: Any
+
+
+def stored(row: Sequence[Any]) -> Stored:
+    """The item of a row of the store."""
+    values = list(row)
+    for place in (6, 16):
+        values[place] = tuple(json.loads(values[place]))
+    for place in (13, 14, 15):
+        values[place] = bool(values[place])
+    return Stored(*values)

@@ -20,7 +20,7 @@ from sidecar.bridge.token import Caller
 from sidecar.errors import BadArguments, Busy, NotWritten, SidecarError, Unreadable
 from sidecar.index.items import Items
 from sidecar.index.wire import Float16, Float32, Int64
-from sidecar.services.knowledge import owner, quality, reputation, skill_md, steering, units
+from sidecar.services.knowledge import judging, owner, quality, reputation, skill_md, steering, units
 from sidecar.services.knowledge.meaning import Meaning
 from sidecar.services.knowledge.records import SKILL, Full, New, Stored
 from sidecar.services.knowledge.scrub import Scrubber
@@ -237,11 +237,11 @@ class Knowledge:
         await self._lane.run(self._judge, unit_id, shown, valid, said, caller)
 
     def _judge(self, unit_id: str, shown: str, valid: bool, feedback: str | None, caller: Caller) -> None:
-        self._store.judge(self._store.unit(unit_id, shown, caller), caller, valid, feedback, now())
+        judging.judge(self._store, judging.unit(self._store, unit_id, shown, caller), caller, valid, feedback, now())
 
     async def reputation(self, agent_id: str, caller: Caller) -> tuple[float, int]:
         """Score and number of contributions of an agent, as far as the caller may see them; 0 and 0 for a stranger."""
-        record = await self._lane.run(lambda: self._store.reputation(storable(agent_id), caller))
+        record = await self._lane.run(lambda: judging.record_of(self._store, storable(agent_id), caller))
         return reputation.score(record), record.contributions
 
     # --- searching ---

@@ -19,8 +19,7 @@ from sidecar.bridge.token import Caller
 from sidecar.errors import Conflict, NotFound, NotWritten, TooLarge, Unreadable
 from sidecar.index.trouble import disk_trouble, is_damage
 from sidecar.index.wire import Float16, Int64
-from sidecar.services.knowledge import quality, reputation
-from sidecar.services.knowledge.records import SKILL, Full, New, Stored
+from sidecar.services.knowledge.records import SKILL, Full, New, Stored, stored
 from sidecar.services.knowledge.store_file import open_or_make, unusable
 from sidecar.services.knowledge.unit_schema import OWN_IDS
 from sidecar.ulids import new_ulid
@@ -108,7 +107,7 @@ class Store:
         known = {"own_id": new.given_id, "agent": caller.agent_id, "org": caller.org}
         rows = self.rows("SELECT {columns}, checksum FROM items WHERE own_id = :own_id AND {visible}", known)
         for *columns, checksum in rows:
-            found = _stored(columns)
+            found = stored(columns)
             if checksum != new.checksum:
                 raise Conflict(
                     f"A unit with the id '{echo(new.given_id)}' exists with other content;"
@@ -218,7 +217,7 @@ class Store:
         query = "SELECT {columns}, content FROM items JOIN contents USING (item_key) WHERE item_key = ?"
         for key in keys:
             for *columns, content in self.rows(query, (key,)):
-                item = _stored(columns)
+                item = stored(columns)
                 found[key] = Full(item, content if item.kind == SKILL else self._unit(item, json.loads(content)))
         return found
 
@@ -264,72 +263,9 @@ class Store:
         )
         return self.rows(query, (embedder, most))
 
-    # --- judging ---
-
-    def unit(self, unit_id: str, shown: str, caller: Caller) -> Stored:
-        """The unit that a caller means by the store's id or by the unit's own; his own one first, then the oldest.
-        `shown` is the id as it may stand in a sentence.
-
-        Raises:
-            NotFound: there is none that he may see.
-        """
-        values = {"id": unit_id, "kind": SKILL, "agent": caller.agent_id, "org": caller.org}
-        rows = self.rows(
-            "SELECT {columns} FROM items WHERE (id = :id OR own_id = :id) AND kind <> :kind AND {visible}"
-            " ORDER BY contributor <> :agent, item_key LIMIT 1",
-            values,
-        )
-        if not rows:
-            raise NotFound(f"No knowledge unit has the id '{shown}'. Find ids with kp_search_knowledge.")
-        return _stored(rows[0])
-
-    def judge(self, item: Stored, caller: Caller, valid: bool, feedback: str | None, now: str) -> None:
-        """Record what a caller says about a unit, in place of what he said before."""
-        is_other = caller.agent_id not in (item.contributor, item.credited)
-        counts = is_other or caller.agent_id == "local"
-        with self.writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO judgments VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (item.key, caller.agent_id, valid, counts, is_other, feedback, now),
-            )
-            if is_other:
-                db.execute(
-                    "INSERT OR IGNORE INTO ledger VALUES (?, 'judgment', ?, ?)", (caller.agent_id, item.key, now)
-                )
-            said_valid, said_invalid = db.execute(
-                "SELECT coalesce(sum(valid), 0), coalesce(sum(NOT valid), 0) FROM judgments"
-                " WHERE item_key = ? AND counts",
-                (item.key,),
-            ).fetchone()
-            db.execute(
-                "UPDATE items SET quality = ?, quarantined = ? WHERE item_key = ?",
-                (
-                    quality.judged(item.contributed, said_valid, said_invalid),
-                    quality.is_quarantined(said_valid, said_invalid),
-                    item.key,
-                ),
-            )
-
-    def reputation(self, agent: str, caller: Caller) -> reputation.Record:
-        """What is counted of an agent, among the items that the caller may see: others give nothing away."""
-        values = {"of": agent, "agent": caller.agent_id, "org": caller.org, "skill": SKILL}
-        deeds = dict(
-            self.rows(
-                "SELECT deed, count(*) FROM ledger JOIN items USING (item_key)"
-                " WHERE ledger.agent = :of AND {visible} GROUP BY deed",
-                values,
-            )
-        )
-        [(valid, invalid)] = self.rows(
-            "SELECT coalesce(sum(valid), 0), coalesce(sum(NOT valid), 0) FROM judgments JOIN items USING (item_key)"
-            " WHERE credited = :of AND kind <> :skill AND by_other AND {visible}",
-            values,
-        )
-        return reputation.Record(deeds.get("unit", 0), deeds.get("skill", 0), deeds.get("judgment", 0), valid, invalid)
-
     def _one(self, where: str, values: Sequence[Any]) -> Stored | None:
         rows = self.rows(" ".join(("SELECT {columns} FROM items WHERE", where)), values)
-        return _stored(rows[0]) if rows else None
+        return stored(rows[0]) if rows else None
 
     def find(self, item_id: str) -> Stored:
         """Any item by the store's id, for the owner.
@@ -345,7 +281,7 @@ class Store:
     def all(self, after: int = 0, most: int = -1) -> list[Stored]:
         """Every item behind a key, oldest first, for the owner."""
         query = "SELECT {columns} FROM items WHERE item_key > ? ORDER BY item_key LIMIT ?"
-        return [_stored(row) for row in self.rows(query, (after, most))]
+        return [stored(row) for row in self.rows(query, (after, most))]
 
 
 def folded(text: str) -> str:
@@ -356,12 +292,3 @@ def folded(text: str) -> str:
 def storable(text: str) -> str:
     """A caller's text as SQLite takes it: halves of characters become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _stored(row: Sequence[Any]) -> Stored:
-    values = list(row)
-    for place in (6, 16):
-        values[place] = tuple(json.loads(values[place]))
-    for place in (13, 14, 15):
-        values[place] = bool(values[place])
-    return Stored(*values)
