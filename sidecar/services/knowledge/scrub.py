@@ -33,7 +33,7 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # what shows where a value belongs, in a text that explains
 _STAND_IN: Final = re.compile(
-    r"\$[{(].*+|<.*+|\{.*+|%\w++%|[*.…xX]{3,}+|your[_-].*+"
+    r"\$[{(].*+|<.*+|\{.*+|%\w++%|[*.…xX]{3,}+|your[_-].*+|\|[-+0-9]{0,2}+"
     r"|bearer|basic|none|null|nil|true|false|yes|no|required|optional|string|str|text|env|redacted|removed|hidden|changeme",
     re.IGNORECASE | re.DOTALL,
 )
@@ -74,6 +74,9 @@ _PAIR: Final = re.compile(
 _OPTION: Final = re.compile(
     rf"(--?{_NAME}\s{{1,4}}+)([^\s\"'`&,;<>(){{}}\[\]-][^\s\"'`&,;<>]{{0,512}}+)", re.IGNORECASE
 )
+_BLOCK: Final = re.compile(
+    rf"{_NAME}[\"']?[ \t]{{0,8}}+:[ \t]{{0,8}}+[|>][-+0-9]{{0,2}}+[ \t]{{0,8}}+\r?\n", re.IGNORECASE
+)
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINES: Final = re.compile(r"(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)*+")
@@ -113,7 +116,7 @@ class Scrubber:
             text = text.replace(key, SECRET)
         if len(text) < _SHORTEST:
             return text
-        text = _without_private_keys(text)
+        text = _without_blocks(_without_private_keys(text))
         for pattern, replace in _SECRETS:
             text = pattern.sub(replace, text)
         if personal:
@@ -172,6 +175,31 @@ def _without_private_keys(text: str) -> str:
         at = lines.end() if lines else begin.end()
         begin = _PRIVATE_KEY.search(text, at)
     return "".join([*kept, text[at:]])
+
+
+def _without_blocks(text: str) -> str:
+    """Texts of YAML that stand below their name, set in: all lines up to the next one that is not set in as far."""
+    kept: list[str] = []
+    at = 0
+    while (name := _BLOCK.search(text, at)) is not None:
+        kept.append(text[at : name.end()])
+        outer = _indentation(text[text.rfind("\n", 0, name.start()) + 1 : name.start()], "- \t")
+        at = end = name.end()
+        while end < len(text):
+            line_end = text.find("\n", end) + 1 or len(text)
+            line = text[end:line_end]
+            inner = _indentation(line, " \t")
+            if line.strip() and inner <= outer:
+                break
+            if line.strip():
+                kept += [line[:inner], SECRET, "\n"] if at == name.end() else []
+                at = line_end if text[line_end - 1] == "\n" else len(text)
+            end = line_end
+    return "".join([*kept, text[at:]])
+
+
+def _indentation(line: str, of: str) -> int:
+    return len(line) - len(line.lstrip(of))
 
 
 def _connection(match: re.Match[str]) -> str:

@@ -21,6 +21,8 @@ PRIVATE_KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n{BODY}==\n-----END RSA 
 
 # what is planted, and the part of it that must be gone
 SECRETS = {
+    "block of YAML": ("password: |\n  hunter2", "hunter2"),
+    "folded block with lines": ("a:\n  - 'api_key': >-\n\n      correct horse\n      battery\n", "battery"),
     "connection string": ("postgres://bob:hunter2@db.example.com:5432/x", "hunter2"),
     "connection string with @ in the password": ("amqp://bob:hunt@er-2222@queue.example.com/", "er-2222"),
     "address with a key for a user": ("https://x0x0x0x0x0x0x0x0x0x0x0@git.example.com/a", "x0x0x0x0"),
@@ -71,6 +73,15 @@ def test_a_secret_is_taken_out(planted: str, part: str) -> None:
         assert part not in cleaned
         assert SECRET in cleaned
         assert SCRUBBER.text(cleaned) == cleaned
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_of_a_block_of_yaml_all_that_is_set_in_goes_and_nothing_else(ends: str) -> None:
+    lines = ["steps:", "- name: a", "  token: |2", "    one", "", "      two", "", "  next: b", "secret: >", "", "end"]
+    cleaned = SCRUBBER.text(ends.join(lines)).split("\n")
+    assert [line.rstrip("\r") for line in cleaned] == [
+        "steps:", "- name: a", "  token: |2", f"    {SECRET}", "", "  next: b", "secret: >", "", "end",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("planted, part, mark", PERSONAL.values(), ids=PERSONAL)
@@ -140,6 +151,7 @@ PIECES = [
     "bearer ", "Bearer a", "password", "password=", "password: ", 'pwd="', "pwd='x", "token = ", "--token ", "eyJ",
     "eyJaaaaaaaa", "eyJaaaaaaaa.", "sk-", "SG.", "SG.aaaaaaaaaaaaaaaa", "xox", "-----BEGIN PRIVATE KEY-----",
     "-----BEGIN PRIVATE KEY-----\n" + "A" * 16, "-----END", "/home/", "C:\\Users\\", "\\n", "tel", "tel: 1", " ", "\n",
+    "password: |\n", "password: |\n a\n", "pwd:>\n\n  ",
     "authorization: a ", "password\\", 'password\\":\\"', "password: '\\",
     "ignore ", "ignore all ", "ignore all the of any ", "do not ", "send all the tokens ", "<|", "忽略", "you are ",
     "\u200d", "\u200b", "\U000e0041", "\U0001f3f4", "\u0915\u200d", "---\n", "é",
