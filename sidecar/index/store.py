@@ -7,7 +7,6 @@ runs meanwhile: hand them little at a time. Everything blocks.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +26,7 @@ _GRAPH: Final[CreateHNSWConfiguration] = {"space": "cosine", "max_neighbors": 32
 """With Chroma's defaults, 16 and 100, 13 of the 6,908 passages of 1,000 notes by `e5` did not find themselves; with
 these none. They cost 0.1 ms more a vector stored and 0.3 ms a query. All else is Chroma's default."""
 
-_SAMPLE_PLACES = 10
+_DRAWN = 4  # ids drawn for each that is wanted: most of a vault that is edited are of chunks that are gone
 _SELF = 0.999  # cosine of a vector with itself, after rounding; several chunks may have the same text
 
 
@@ -119,13 +118,25 @@ class Store:
             return np.array(found["ids"], np.str_).astype(np.int64), np.array(found["embeddings"], np.float32)
 
     def sample(self, most: int) -> Int64:
-        """Some ids from all over the store, and the newest ones: all of them when they are few."""
+        """Some ids, any as likely as another, and the newest ones: all of them when they are few.
+
+        Ids that stand side by side tell less: where one of them was lost, the others were, too.
+        """
         count = self.count()
         if count <= most:
             return self.ids(0, most)
-        each = max(1, most // _SAMPLE_PLACES)
-        offsets = [random.randrange(count - each + 1) for _ in range(_SAMPLE_PLACES - 1)]  # noqa: S311
-        return np.unique(np.concatenate([self.ids(offset, each) for offset in (*offsets, count - each)]))
+        few = max(1, most // 10)
+        newest = self.ids(count - few, few)
+        low, high = sorted((int(self.ids(0, 1)[0]), int(newest[-1])))
+        some = np.random.default_rng()
+        with _translated():
+            drawn = np.unique(some.integers(low, high + 1, _DRAWN * most))
+            found = self._collection.get(ids=_named(drawn), include=[])["ids"]
+        if len(found) < most // 2:  # there are few ids in a wide range
+            offsets = some.integers(0, count, most // 2)
+            return np.unique(np.concatenate([newest, *(self.ids(int(offset), 1) for offset in offsets)]))
+        taken = some.permutation(np.array(found, np.str_).astype(np.int64))[: most - few]
+        return np.unique(np.concatenate([newest, taken]))
 
     def self_hits(self, ids: Int64, vectors: Array) -> int:
         """How many of these vectors find themselves, or another chunk with the same vector."""

@@ -32,7 +32,7 @@ KnownVectors = Callable[[str, Int64], Awaitable[tuple[Int64, Array]]]
 _MOST_ENDS: Final = 2
 """Ends of the process with the store in hand, one soon after the other, that are put down to the store."""
 
-_SAMPLE_CLEAN: Final = 20
+_SAMPLE_CLEAN: Final = 50  # if half of the graph is lost, one sample in 100,000 looks sound; of 20 ids, one in 20
 _SAMPLE_UNCLEAN: Final = 200
 _PAGE: Final = 5_000
 _STARTING: Final = "The vector index is starting."

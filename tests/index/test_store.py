@@ -95,6 +95,22 @@ def test_a_sample_holds_ids_of_the_store_and_its_newest(filled: Store) -> None:
     assert filled.sample(IDS.size).tolist() == IDS.tolist()
 
 
+def test_a_sample_is_of_single_ids_from_all_over_the_store(filled: Store) -> None:
+    sample = filled.sample(60)
+    assert sample.size > 50
+    # of 54 drawn from 300, some ten stand beside another; of nine places with six ids each, all would
+    assert np.count_nonzero(np.diff(sample) == 1) < 30
+
+
+def test_a_sample_of_ids_in_a_wide_range_has_enough_of_them(store: Store) -> None:
+    ids = IDS * 10**9
+    store.upsert(ids, VECTORS)
+    sample = store.sample(40)
+    assert set(sample.tolist()) <= set(ids.tolist())
+    assert ids[-1] in sample
+    assert 15 <= sample.size <= 40
+
+
 def test_known_vectors_find_themselves_and_others_do_not(filled: Store) -> None:
     assert filled.self_hits(IDS[:40], VECTORS[:40]) == 40
     assert filled.self_hits(IDS[:40], made(40, seed=2)) < 4

@@ -105,7 +105,7 @@ async def test_what_was_stored_is_there_at_the_next_start_and_after_a_kill(seed:
         assert rig.vectors.count == len(SEED_IDS)
         assert not (rig.folder / "clean").exists()
         after_a_clean_end = rig.asked.pop()
-        assert 10 <= after_a_clean_end <= 20
+        assert 25 <= after_a_clean_end <= 50
         await rig.vectors.delete(np.array([4_000]))
 
         more = range(6_001, 9_001)
@@ -126,7 +126,7 @@ async def test_what_was_stored_is_there_at_the_next_start_and_after_a_kill(seed:
             await rig.vectors.query("a", 1)
 
         await rig.started(2)
-        assert rig.asked.pop() > 5 * after_a_clean_end
+        assert rig.asked.pop() > 3 * after_a_clean_end
         kept = [number for number in SEED_IDS if number != 4_000]
         stored = (await rig.vectors.ids()).tolist()
         assert stored[: len(kept)] == kept
