@@ -10,7 +10,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,10 @@ class ManifestReader:
 
     def _end_moment(self) -> None:
         if self._connection is not None:
-            with suppress(sqlite3.Error):  # a damaged file; what was read from it has failed already
+            try:
                 self._connection.rollback()
+            except sqlite3.Error:  # of a file that is damaged; in this connection no other moment could begin
+                self.close()
 
     def seen(self) -> dict[str, FileStat]:
         """Every path the index has an opinion on, with the file state that opinion is of. Skipped ones included."""
