@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from sidecar.errors import NotReady
 from sidecar.index.asking import Asking
 from sidecar.index.branches import Passage
-from sidecar.index.corpus_status import Status, status_of
+from sidecar.index.corpus_status import UNCOUNTED, Status, StatusOf, counted
 from sidecar.index.indexer import Indexer
 from sidecar.index.legs import Legs
 from sidecar.index.live import LiveIndex
@@ -244,15 +244,13 @@ class Corpus:
 
     async def status(self) -> Status:
         """Counts, phase and problems now."""
+        status = StatusOf(self._indexer, self._looker, self._live, self._watcher, self._meaning)
         try:
-            return await self._asking.ask(self._status)
+            return status.with_counts(await self._asking.ask(counted))
         except sqlite3.Error as failed:
             if not self._is_distrusted(failed):
                 raise
-            return await self._asking.run(self._status, None)
-
-    def _status(self, reader: ManifestReader | None) -> Status:
-        return status_of(self._indexer, self._looker, self._live, self._watcher, self._meaning, reader)
+            return status.with_counts(UNCOUNTED)
 
     # life
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sidecar.index.indexer import Indexer
 from sidecar.index.live import LiveIndex
@@ -38,31 +39,55 @@ class Status:
     problem: str | None
 
 
-def status_of(
-    indexer: Indexer,
-    looker: Looker,
-    live: LiveIndex,
-    watcher: Watcher,
-    meaning: Meaning | None,
-    reader: ManifestReader | None,
-) -> Status:
-    """Counts, phase and problems now. Without a reader (the manifest can't be read) nothing is counted. Blocks."""
-    progress = indexer.progress
-    return Status(
-        phase=progress.phase,
-        generation=indexer.generation,
-        settled=indexer.settled,
-        done=progress.done,
-        total=progress.total,
-        names=len(live.names),
-        counts=reader.counts() if reader else Counts(0, 0, 0, 0, 0),
-        skipped=reader.skipped() if reader else (),
-        watching=watcher.mode if watcher.reason is None else f"{watcher.mode}: {watcher.reason}",
-        vectors=meaning.in_words if meaning else "off",
-        embedder=meaning.vectors.embedder_id if meaning else None,
-        backend=meaning.backend if meaning else None,
-        problem=indexer.problem or looker.problem or _aside_in_words(reader.aside() if reader else ()),
-    )
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the manifest says of a corpus. `aside`: paths of notes with a passage that the embedder can't take."""
+
+    counts: Counts
+    skipped: Sequence[tuple[str, str]]
+    aside: Sequence[str]
+
+
+UNCOUNTED: Final = Counted(Counts(0, 0, 0, 0, 0), (), ())
+"""While the manifest can't be read."""
+
+
+def counted(reader: ManifestReader) -> Counted:
+    """As of now. Blocks."""
+    return Counted(reader.counts(), reader.skipped(), reader.aside())
+
+
+class StatusOf:
+    """The state of the parts of one corpus. They belong to the loop: in a thread, what is read would change meanwhile.
+
+    Made before anything is counted, so that who waits for the next generation misses nothing.
+    """
+
+    def __init__(
+        self, indexer: Indexer, looker: Looker, live: LiveIndex, watcher: Watcher, meaning: Meaning | None
+    ) -> None:
+        self._indexer, self._looker, self._live = indexer, looker, live
+        self._watcher, self._meaning = watcher, meaning
+        self._progress, self._generation, self._settled = indexer.progress, indexer.generation, indexer.settled
+
+    def with_counts(self, found: Counted) -> Status:
+        """The whole."""
+        watcher, meaning = self._watcher, self._meaning
+        return Status(
+            phase=self._progress.phase,
+            generation=self._generation,
+            settled=self._settled,
+            done=self._progress.done,
+            total=self._progress.total,
+            names=len(self._live.names),
+            counts=found.counts,
+            skipped=found.skipped,
+            watching=watcher.mode if watcher.reason is None else f"{watcher.mode}: {watcher.reason}",
+            vectors=meaning.in_words if meaning else "off",
+            embedder=meaning.vectors.embedder_id if meaning else None,
+            backend=meaning.backend if meaning else None,
+            problem=self._indexer.problem or self._looker.problem or _aside_in_words(found.aside),
+        )
 
 
 def _aside_in_words(paths: Sequence[str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.index.corpus import Corpus
+from sidecar.index.look import Looker
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.progress import Phase
 from tests.index.vaults import PATIENCE_S, found, opened, ranked, settled, until, until_found
@@ -253,3 +255,13 @@ async def test_a_vault_that_vanishes_keeps_its_index_and_comes_back(
     (tmp_path / "away").rename(vault)
     await settled(corpus)
     assert await ranked(corpus, "heatpump") == ["Projects/Heat.md"]
+
+
+async def test_a_status_reads_on_the_loop_what_belongs_to_the_loop(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread could meet the worker's calls as they come and go: "changed size during iteration", once in a while."""
+    threads: list[str] = []
+    monkeypatch.setattr(Looker, "problem", property(lambda _: threads.append(threading.current_thread().name)))
+    assert (await corpus.status()).counts.notes == 2
+    assert threads == [threading.current_thread().name]
