@@ -112,5 +112,5 @@ class Reporter:
     def _ready(self, progress: Progress) -> None:
         self._screen.clear()
         if self._shown_phase or not self._was_ready:
-            self._screen.line(f"ready: {progress.total:,} notes")
+            self._screen.line("ready: 1 note" if progress.total == 1 else f"ready: {progress.total:,} notes")
         self._was_ready, self._shown_phase = True, ""

@@ -80,6 +80,8 @@ class Indexer:
         self._looked = Growing()
         self._done = 0
         self._total = 0
+        self._left_alone = 0
+        """Known notes that the last scan did not have looked at."""
         self.phase = Phase.OPENING
         self.problem: str | None = holdings.problem
         self.named = asyncio.Event()
@@ -125,7 +127,7 @@ class Indexer:
     def progress(self) -> Progress:
         """How far the present phase is, in notes; both numbers are all of them once it is ready."""
         if self.phase is Phase.INDEXING:
-            return Progress(self.phase, self._done, self._total)
+            return Progress(self.phase, self._left_alone + self._done, self._left_alone + self._total)
         known = len(self._holdings.names)
         return Progress(self.phase, known if self.phase is Phase.READY else 0, known)
 
@@ -257,10 +259,14 @@ class Indexer:
         if self.phase is not Phase.READY:
             self._set_phase(Phase.SCANNING)
         survey = await self._lane.run(self._holdings.survey, scan)
-        self._backfill.add(survey.to_look_at, again=scan.again)
-        self._done, self._total = 0, len(self._backfill)
-        if self._backfill.busy:
-            self._set_phase(Phase.INDEXING)
+        if self.phase is Phase.READY and not scan.again and len(survey.to_look_at) <= _LARGEST_EVENT:
+            self._orders.changed(survey.to_look_at)  # no more than an event could have named
+        else:
+            self._backfill.add(survey.to_look_at, again=scan.again)
+            self._done, self._total = 0, len(self._backfill)
+            self._left_alone = max(0, len(self._holdings.names) - self._total)
+            if self._backfill.busy:
+                self._set_phase(Phase.INDEXING)
         self.named.set()
         self._publish()
 

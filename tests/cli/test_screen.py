@@ -115,6 +115,12 @@ def test_a_vault_that_is_ready_at_once_says_so_once() -> None:
     assert stream.getvalue() == "ready: 5 notes\n"
 
 
+def test_one_note_is_no_notes() -> None:
+    stream = io.StringIO()
+    Reporter(Screen(stream), Clock())(Step("ready", 1, 1))
+    assert stream.getvalue() == "ready: 1 note\n"
+
+
 def test_phases_that_change_to_and_fro_are_a_few_lines_a_second() -> None:
     stream, clock = io.StringIO(), Clock()
     report = Reporter(Screen(stream), clock)

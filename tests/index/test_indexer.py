@@ -115,6 +115,7 @@ class Rig:
         self.live = Live(KeywordStore(state), tokenizer)
         self.prepare = Prepare(tokenizer)
         self.phases: list[Phase] = []
+        self.steps: list[Progress] = []
         self.backfill = Backfill(self.look, self.prepare, ManifestReader(path))
         self.indexer = Indexer(
             self.look,
@@ -128,6 +129,7 @@ class Rig:
         )
 
     def _progressed(self, progress: Progress) -> None:
+        self.steps.append(progress)
         if self.phases[-1:] != [progress.phase]:
             self.phases.append(progress.phase)
 
@@ -210,6 +212,41 @@ async def test_it_is_not_settled_while_a_save_is_worked_on(vault: Path, state: P
         assert not rig.indexer.settled
         rig.prepare.go_on.set()
         await rig.settled()
+
+
+async def test_what_a_later_scan_finds_is_taken_in_like_a_save(vault: Path, state: Path) -> None:
+    """All other notes are indexed: nothing may say that the index is still being built."""
+    async with indexing(vault, state) as rig:
+        rig.indexer.scan()
+        await rig.settled()
+        rig.phases.clear()
+        (vault / NAMES[0]).unlink()
+        (vault / NAMES[1]).write_text("zeppelin")
+        (vault / "New.md").write_text("balloon")
+        rig.indexer.scan()
+        await rig.settled()
+        assert rig.phases == [Phase.READY]
+        assert list(rig.live.names) == ["New.md", *NAMES[1:]]
+        assert rig.live.rank({"zeppelin": 1.0}, 5) and rig.live.rank({"balloon": 1.0}, 5)
+        assert not rig.live.rank({"word0": 1.0}, 5)
+
+
+async def test_notes_that_need_no_look_count_as_done(vault: Path, state: Path) -> None:
+    async with indexing(vault, state) as rig:
+        rig.indexer.scan()
+        await rig.settled()
+        assert rig.steps[0] == Progress(Phase.OPENING, 0, 0)
+        assert Progress(Phase.INDEXING, 0, 16) in rig.steps
+    for name in NAMES[:3]:
+        (vault / name).write_text("zeppelin")
+    (vault / NAMES[3]).unlink()
+    async with indexing(vault, state) as rig:
+        rig.indexer.scan()
+        await rig.settled()
+        done = [step.done for step in rig.steps if step.phase is Phase.INDEXING]
+        assert done == sorted(done)
+        assert (done[0], done[-1]) == (12, 16), "four of sixteen names were looked at"
+        assert rig.steps[-1] == Progress(Phase.READY, 15, 15)
 
 
 NEWER = Profile(NOTES.takes, "newer")
