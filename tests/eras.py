@@ -42,7 +42,7 @@ def listening(lab: Running, http: httpx2.AsyncClient, token: str) -> AbstractAsy
 
 async def next_event(lines: AsyncIterator[str]) -> dict[str, Any]:
     """The next event of a stream's lines."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async for line in lines:
             if line.startswith("data: "):
                 return json.loads(line.removeprefix("data: "))

@@ -182,7 +182,7 @@ def test_a_stranger_on_the_port_hears_no_key(place: Place, daemon: Daemon) -> No
     heard = Http("http://127.0.0.1:{}/mcp", {"authorization": f"Bearer {daemon.token}"})
     with Stranger(lambda _: http_answer({"proof": "x", "jsonrpc": "2.0", "result": {"tools": [{}]}})) as stranger:
         published = endpoint.of_this_process(stranger.port, "x" * 16, "0")
-        connection = check_http.http.client.HTTPConnection("127.0.0.1", stranger.port, timeout=5)
+        connection = check_http.http.client.HTTPConnection("127.0.0.1", stranger.port, timeout=30)
         url = check_http.urlsplit(f"http://127.0.0.1:{stranger.port}/mcp")
         steps = list(check_http._talk(connection, heard, url, published, new_local_key(place.state), "", None))
         connection.close()
@@ -204,7 +204,7 @@ def test_a_stock_client_connects_by_the_printed_command(run: Run, place: Place, 
 
     async def tools() -> int:
         async with (
-            httpx2.AsyncClient(headers={name: value}, timeout=5) as client,
+            httpx2.AsyncClient(headers={name: value}, timeout=30) as client,
             Client(streamable_http_client(url, http_client=client)) as session,
         ):
             return len((await session.list_tools()).tools)

@@ -184,11 +184,11 @@ def test_a_start_waits_for_a_command_that_holds_the_lock(place: Place, monkeypat
     def command() -> None:
         with lock.hold(place.state, "command", identity.new_instance()):
             held.set()
-            go_on.wait(10)
+            go_on.wait(30)
 
     thread = threading.Thread(target=command)
     thread.start()
-    assert held.wait(10)
+    assert held.wait(30)
     threading.Timer(0.2, go_on.set).start()
     with lock.hold(place.state, "serve", "mine"):
         assert go_on.is_set()

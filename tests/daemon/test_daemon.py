@@ -21,7 +21,7 @@ from sidecar.daemon.running import Outside, Running, Services
 from tests import wire
 from tests.daemons import TOKEN_VARIABLE
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 @pytest.fixture

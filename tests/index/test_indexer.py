@@ -35,7 +35,7 @@ from sidecar.index.tokens import Tokenizer
 from sidecar.vault.jail import Jail
 from tests.index.vaults import PATIENCE_S
 
-SOON_S = 10.0
+SOON_S = 30.0
 """Far less than the time to the next scan for missed changes."""
 
 

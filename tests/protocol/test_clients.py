@@ -24,7 +24,7 @@ async def connected(
 ) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token or lab.token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=5) as http,
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
         Client(streamable_http_client(lab.url + path, http_client=http), mode=mode, **more) as client,
     ):
         yield client
@@ -100,7 +100,7 @@ async def test_the_client_is_told_how_far_a_call_is(mode: Mode, path: str) -> No
         answer = await client.call_tool("work", {"steps": 4}, progress_callback=progress)
         assert text(answer) == "done"
         # the client runs the callback in tasks of their own
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(seen) < 4:
                 await asyncio.sleep(0.01)
     assert sorted(seen) == [(1, 4, None), (2, 4, "half way"), (3, 4, None), (4, 4, None)]
@@ -116,7 +116,7 @@ async def test_the_client_of_a_session_hears_that_the_tools_have_changed() -> No
     async with running() as lab, connected(lab, "legacy", path="/stateful", message_handler=on_message) as client:
         capabilities = client.server_capabilities
         assert capabilities is not None and capabilities.tools is not None and capabilities.tools.list_changed
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while lab.mounts["/mcp/stateful"].streams == 0:  # it opens its stream in the background
                 await asyncio.sleep(0.01)
             lab.lab.gate_open = True
@@ -131,7 +131,7 @@ async def test_the_client_of_the_newest_revision_hears_that_the_tools_have_chang
         running() as lab,
         connected(lab, "auto", path=path) as client,
         client.listen(tools_list_changed=True) as events,
-        asyncio.timeout(5),
+        asyncio.timeout(30),
     ):
         await lab.app.tools_changed()
         assert type(await anext(aiter(events))).__name__ == "ToolsListChanged"
@@ -141,7 +141,7 @@ async def test_the_client_of_the_newest_revision_hears_that_the_tools_have_chang
 async def test_a_call_that_the_client_gives_up_is_cancelled(mode: Mode, path: str) -> None:
     async with running() as lab, connected(lab, mode, path=path) as client:
         call = asyncio.create_task(client.call_tool("slow", {}))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await lab.lab.entered.wait()
             call.cancel()
             await asyncio.wait({call})

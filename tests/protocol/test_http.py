@@ -261,9 +261,9 @@ def test_listening_needs_a_client_that_takes_streams(lab: Running) -> None:
 async def test_a_silent_stream_is_kept_alive() -> None:
     async with (
         running(ping_after_s=0.01) as lab,
-        httpx2.AsyncClient(timeout=5) as http,
+        httpx2.AsyncClient(timeout=30) as http,
         listening(lab, http, lab.token) as stream,
-        asyncio.timeout(5),
+        asyncio.timeout(30),
     ):
         lines = stream.aiter_lines()
         await next_event(lines)
@@ -272,7 +272,7 @@ async def test_a_silent_stream_is_kept_alive() -> None:
 
 
 async def test_a_listener_hears_that_the_tools_have_changed() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http, listening(lab, http, lab.token) as stream:
         lines = stream.aiter_lines()
         assert (await next_event(lines))["method"] == "notifications/subscriptions/acknowledged"
         await lab.app.tools_changed()
@@ -280,7 +280,7 @@ async def test_a_listener_hears_that_the_tools_have_changed() -> None:
 
 
 async def test_a_rotation_ends_the_streams_of_the_old_token_only() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, listening(lab, http, lab.token) as stream:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http, listening(lab, http, lab.token) as stream:
         lines = stream.aiter_lines()
         await next_event(lines)
         async with listening(lab, http, lab.local_key.decode()) as other:
@@ -302,7 +302,7 @@ async def test_a_closed_connection_cancels_the_call() -> None:
             body = wire.call("tools/call", {"name": "slow", "_meta": ENVELOPE if revision == MODERN else {}})
             headers = {"MCP-Protocol-Version": revision, "Mcp-Method": "tools/call", "Mcp-Name": "slow"}
             writer.write(wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token) | headers, body))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await lab.lab.entered.wait()
                 writer.close()
                 await lab.lab.cancelled.wait()

@@ -38,7 +38,7 @@ class Pair:
 @asynccontextmanager
 async def both() -> AsyncGenerator[Pair]:
     """Not a fixture: the SDK's task group has to be left in the task that entered it."""
-    async with running() as lab, oracle(lab.server) as other, httpx2.AsyncClient(timeout=5) as http:
+    async with running() as lab, oracle(lab.server) as other, httpx2.AsyncClient(timeout=30) as http:
         yield Pair(lab, other, http)
 
 
@@ -193,7 +193,7 @@ async def test_a_session_is_served_alike() -> None:
     async with (
         running() as lab,
         oracle(lab.stateful, sessions=True) as other,
-        httpx2.AsyncClient(timeout=5) as http,
+        httpx2.AsyncClient(timeout=30) as http,
     ):
         ours, theirs = Talk(lab.stateful_url, lab, http), Talk(other, lab, http)
         await converse(ours)

@@ -63,7 +63,7 @@ class Client:
 async def two_clients() -> AsyncIterator[tuple[Client, Client]]:
     """Two sessions of one token."""
     path = McpPath(everything.build(nothing, nothing), Sessions())
-    async with running(more={"/asking": path}) as lab, httpx2.AsyncClient(timeout=5) as http:
+    async with running(more={"/asking": path}) as lab, httpx2.AsyncClient(timeout=30) as http:
         yield await Client(lab, http, "/asking").shake_hands(), await Client(lab, http, "/asking").shake_hands()
 
 
@@ -123,7 +123,7 @@ async def test_a_session_that_ends_takes_its_questions_along() -> None:
 
 async def test_a_client_without_a_session_is_never_asked() -> None:
     path = McpPath(everything.build(nothing, nothing))
-    async with running(more={"/asking": path}) as lab, httpx2.AsyncClient(timeout=5) as http:
+    async with running(more={"/asking": path}) as lab, httpx2.AsyncClient(timeout=30) as http:
         reply = await Client(lab, http, "/asking").post(ASKING)
     assert reply.headers["Content-Type"] == "application/json"
     assert "elicitation/create" in reply.json()["error"]["message"]

@@ -105,7 +105,7 @@ def test_d05_the_address_appears_whole_and_only_once_it_answers(site: Site) -> N
     file = site.state / endpoint.FILE_NAME
     wait_until(file.exists)
     found = json.loads(file.read_bytes())
-    with socket.create_connection(("127.0.0.1", found["port"]), timeout=5):
+    with socket.create_connection(("127.0.0.1", found["port"]), timeout=30):
         pass
     assert found["pid"] == daemon.pid
     daemon.wait_ready()

@@ -14,6 +14,7 @@ from sidecar.vault.paths import printable
 from tests import wire
 from tests.daemons import Daemon
 from tests.security.ground import Ground, later_note, served, write
+from tests.security.measures import used
 
 SLACK = 10  # the catalogue's: deadlines are ten times as long as on a quiet machine
 CATALOGUES = ["/mcp", "/mcp/notes"]
@@ -31,11 +32,15 @@ class Yard:
     """How long an ordinary note takes to be found."""
 
     def save(self, row: str, content: str | bytes, limit_s: float) -> str:
-        """Save a note and wait until one that was saved after it is found; its path."""
+        """Save a note and wait until one that was saved after it is found; its path.
+
+        Where it can be told, the processor's time counts and not the clock's, which a busy machine holds up.
+        """
         path = f"{row}/hostile.md"
-        write(self.ground.vault, path, encoded(content))
-        seconds = later_note(self.ground, row)
-        assert seconds < SLACK * (limit_s + self.usual_s)
+        with used(self.daemon.pid) as usage:
+            write(self.ground.vault, path, encoded(content))
+            seconds = later_note(self.ground, row)
+        assert (usage.cpu_s if usage.known else seconds) < SLACK * (limit_s + self.usual_s)
         return path
 
     def stored(self, path: str) -> Mapping[str, Any]:

@@ -30,7 +30,7 @@ class HeldStore(FileStore):
 
     def store(self, token: str) -> None:
         self.asked.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(30)
         if self.fails:
             raise Unreadable("the system's keyring can't be used: it is locked")
         super().store(token)
@@ -57,7 +57,7 @@ class Desk:
         """A rotation that waits in the store."""
         self.store.go_on.clear()
         task = asyncio.create_task(self.tokens.rotate())
-        assert await asyncio.to_thread(self.store.asked.wait, 10)
+        assert await asyncio.to_thread(self.store.asked.wait, 30)
         return task
 
 

@@ -55,7 +55,7 @@ async def test_tidying_goes_on_after_a_mistake_of_ours(tools: Tools, monkeypatch
 
     monkeypatch.setattr(Displaced, "look_again", look_again)
     await tools.text("write_note", path="Plan.md", content="x", mode="append")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await again.wait()
 
 

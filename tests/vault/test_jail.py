@@ -237,7 +237,7 @@ def special_files(vault: Path) -> Iterator[str]:
 
 
 @shows("J24-J25")
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_what_is_no_regular_file_is_refused_at_once(ground: Ground, jail: Jail) -> None:
     names = list(special_files(ground.vault))
     for name in names:

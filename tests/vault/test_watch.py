@@ -46,7 +46,7 @@ class Listener:
         return set().union(*self.seen)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
@@ -70,7 +70,7 @@ async def watching(
         yield watcher, listener
     finally:
         task.cancel()
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=30)
         assert task.cancelled()
 
 
@@ -264,7 +264,7 @@ async def test_a_folder_that_is_not_there_is_waited_for(ground: Ground, tmp_path
     (tmp_path / "later").mkdir()
     await listener.until(lambda: listener.ready == 1)
     task.cancel()
-    await asyncio.wait({task}, timeout=5)
+    await asyncio.wait({task}, timeout=30)
     assert task.cancelled()
 
 
@@ -275,7 +275,7 @@ async def test_nothing_is_left_behind_when_the_watching_is_cancelled(ground: Gro
             assert any(thread.name.startswith("watch") for thread in threading.enumerate())
             assert inotify_descriptors()
         assert not any(thread.name.startswith("watch") for thread in threading.enumerate())
-    async with asyncio.timeout(5):  # watchfiles closes in a thread of its own
+    async with asyncio.timeout(30):  # watchfiles closes in a thread of its own
         while inotify_descriptors():
             await asyncio.sleep(0.01)
 
@@ -360,7 +360,7 @@ async def main():
     over = asyncio.Event()
     watcher = Watcher(Path(sys.argv[1]), poll_every_s=0.1)
     task = asyncio.create_task(watcher.run(lambda: None, lambda paths: over.set()))
-    await asyncio.wait_for(over.wait(), 10)
+    await asyncio.wait_for(over.wait(), 30)
     task.cancel()
     await asyncio.wait({task})
     print(watcher.mode, "|", watcher.reason)

@@ -172,7 +172,7 @@ async def test_who_is_accepted_while_the_end_begins_is_turned_away() -> None:
     assert door.count == 1
     door.pre_shutdown()
     reader, late = await asyncio.open_connection("127.0.0.1", port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read() == b""
         await door.shutdown(0.1)

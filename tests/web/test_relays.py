@@ -51,7 +51,7 @@ def stream(lab: Running, http: httpx2.AsyncClient) -> Any:
 
 
 async def test_it_is_told_the_limit_at_once_and_each_change_of_the_tools() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, stream(lab, http) as response:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http, stream(lab, http) as response:
         lines = lines_of(response)
         assert await anext(lines) == {"max_body_bytes": 16 << 20}
         for _ in range(2):
@@ -63,7 +63,7 @@ async def test_it_is_told_the_limit_at_once_and_each_change_of_the_tools() -> No
 
 
 async def test_a_relay_that_reads_nothing_is_still_told_of_the_end() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http, stream(lab, http) as response:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http, stream(lab, http) as response:
         for _ in range(200):
             lab.app._relays.tools_changed()
         lab.app.close()
@@ -73,19 +73,19 @@ async def test_a_relay_that_reads_nothing_is_still_told_of_the_end() -> None:
 
 
 async def test_the_time_without_relays_begins_when_the_last_has_left() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http:
         async with stream(lab, http) as response:
             lines = lines_of(response)
             await anext(lines)
             alone = asyncio.create_task(lab.app._relays.gone_for(0.1))
             elapsed, _ = await asyncio.wait({alone}, timeout=0.5)
             assert not elapsed, "one is there"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await alone
 
 
 async def test_a_relay_that_comes_in_time_stops_the_clock() -> None:
-    async with running() as lab, httpx2.AsyncClient(timeout=5) as http:
+    async with running() as lab, httpx2.AsyncClient(timeout=30) as http:
         alone = asyncio.create_task(lab.app._relays.gone_for(3600))
         await asyncio.sleep(0)
         async with stream(lab, http) as response:

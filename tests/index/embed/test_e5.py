@@ -114,7 +114,7 @@ def test_queries_are_answered_while_passages_are_embedded(e5: Embedder) -> None:
 
     with ThreadPoolExecutor(1) as threads:
         work = threads.submit(embed)
-        begun.wait(timeout=5)
+        begun.wait(timeout=30)
         found = [e5.query("cold air") for _ in range(5)]
         work.result(timeout=60)
     assert all(np.array_equal(vector, expected) for vector in found)

@@ -77,7 +77,7 @@ def test_processes_that_come_at_once_all_get_it(folder: Path) -> None:
     together = threading.Barrier(4)
 
     def make() -> Made:
-        together.wait(timeout=5)
+        together.wait(timeout=30)
         return CONTENT
 
     with ThreadPoolExecutor(4) as threads:
