@@ -177,5 +177,7 @@ def test_d01_variables_that_are_no_settings_move_it_nowhere(site: Site) -> None:
     elsewhere = dict.fromkeys(("HOST", "BIND", f"{PREFIX}HOST", f"{PREFIX}BIND", f"{PREFIX}SERVER_HOST"), "0.0.0.0")
     daemon = site.start(**site.write_down(), **elsewhere)
     assert daemon.stop() == 0
-    assert site.events("socket.bind") == [f"socket.bind ('127.0.0.1', {daemon.port})"]
+    *others, bound = site.events("socket.bind")
+    assert bound == f"socket.bind ('127.0.0.1', {daemon.port})"
+    assert all(other.startswith("socket.bind ('127.0.0.1', ") for other in others), "a random port may be taken"
     assert site.events("os.rename")

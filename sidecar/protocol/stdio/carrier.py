@@ -80,6 +80,7 @@ class Carrier:
             try:
                 headers = self._headers(call, lent)
             except Broken:
+                self._link.forget_kept()
                 continue  # the request itself was not sent yet
             try:
                 if self._carry(call, lent, headers):
@@ -87,6 +88,7 @@ class Carrier:
             except Broken:
                 if call.cancelled:
                     return
+                self._link.forget_kept()
                 if was_sent or not self._may_repeat(call):
                     break
                 was_sent = True

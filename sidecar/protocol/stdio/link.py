@@ -117,10 +117,15 @@ class Link:
         """Let go of the daemon, and of whoever waits for one."""
         with self._turn:
             self._closed = True
-            kept, self._kept = self._kept, []
             if self._stream is not None:
                 self._stream.cut()
             self._turn.notify_all()
+        self.forget_kept()
+
+    def forget_kept(self) -> None:
+        """One connection broke, and others may be about to. The daemon has to prove on a new one that it is there."""
+        with self._turn:
+            kept, self._kept = self._kept, []
         for _, lent in kept:
             lent.connection.close()
 

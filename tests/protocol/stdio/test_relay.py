@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 from sidecar.contract import single
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
+from sidecar.protocol.stdio import link
 from sidecar.protocol.stdio.messages import header_value
+from sidecar.protocol.stdio.post import Broken, Post
 from sidecar.protocol.stdio.relay import MOST_CALLS
 from tests import lab as the_lab
 from tests import wire
@@ -300,6 +304,35 @@ def test_a_call_in_flight_that_only_reads_is_sent_once_more(rig: Rig, monkeypatc
         wait_until(lambda: second.on_loop(second.lab.entered.is_set))
         second.on_loop(second.lab.leave.set)
         assert client.answer(call)["result"]["content"][0]["text"] == "done"
+
+
+def test_connections_that_break_one_after_the_other_are_not_all_tried(
+    rig: Rig, lab: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a killed daemon do, while the system clears it away."""
+    client, _ = rig.relay()
+    calls = [client.begin("tools/call", {"name": "slow", "arguments": {}}) for _ in range(3)]
+    wait_until(lambda: lab.listener.connections == 4)  # the fourth is the link's own
+    lab.on_loop(lab.lab.leave.set)
+    for call in calls:
+        assert client.answer(call)["result"]["content"][0]["text"] == "done"
+    fresh: list[HTTPConnection] = []
+    connect, replies = link.client.connect, Post.replies
+
+    def connect_noted(*args: Any) -> HTTPConnection:
+        fresh.append(connect(*args))
+        return fresh[-1]
+
+    def replies_on_fresh(self: Post, *args: Any) -> Iterator[bytes]:
+        if self._connection not in fresh:
+            self._connection.close()
+            raise Broken
+        yield from replies(self, *args)
+
+    monkeypatch.setattr(link.client, "connect", connect_noted)
+    monkeypatch.setattr(Post, "replies", replies_on_fresh)
+    assert client.text("echo", text="still here") == "still here"
+    assert client.tools()
 
 
 def test_a_subscription_outlives_the_daemon(rig: Rig) -> None:
