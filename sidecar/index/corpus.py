@@ -36,6 +36,10 @@ T = TypeVar("T")
 _PATIENCE_S = 20.0
 """How long a call waits for the first scan or for texts to be read in, before it says that it is too early."""
 
+_FIRST_NOTES_S = 2.0
+"""How long a search waits for the first notes to be indexed: a client that starts the daemon asks at once. It is less
+than a second."""
+
 _OWN_WRITES_S = 2.0
 """How long a search waits for our own writes to be indexed; on a quiet machine it is some milliseconds."""
 
@@ -138,7 +142,7 @@ class Corpus:
             VectorsAway: `vector` is asked and can't be served.
         """
         await self._wait_for_own_writes()
-        self._refuse_if_empty()
+        await self._wait_for_first_notes()
         return await self._legs.search(query, k, mode, among=among, per_note=per_note, relevant_only=relevant_only)
 
     async def passages(self, query: str, limit: int, by: Literal["words", "meaning"]) -> list[Passage]:
@@ -148,7 +152,7 @@ class Corpus:
             NotReady: no note is indexed yet.
             VectorsAway: `meaning` is asked and can't be served.
         """
-        self._refuse_if_empty()
+        await self._wait_for_first_notes()
         return await self._legs.passages(query, limit, by)
 
     @property
@@ -163,7 +167,7 @@ class Corpus:
             NotReady: no note is indexed yet.
         """
         await self._wait_for_own_writes()
-        self._refuse_if_empty()
+        await self._wait_for_first_notes()
         await self._soon(self._texts_ready)
         progress = None if self._indexer.phase is Phase.READY else self._indexer.progress
         return await self._asking.answer(lambda reader: search_text(self._live, reader, query, limit, progress))
@@ -210,9 +214,12 @@ class Corpus:
             self._indexer.distrust("is damaged")
         return self._indexer.is_distrusted
 
-    def _refuse_if_empty(self) -> None:
-        if self._indexer.phase is not Phase.READY and not self._live.keyword_chunks:
-            raise self._still_building()
+    async def _wait_for_first_notes(self) -> None:
+        try:
+            async with asyncio.timeout(_FIRST_NOTES_S):
+                await self._indexer.searchable.wait()
+        except TimeoutError:
+            raise self._still_building() from None
 
     def _still_building(self) -> NotReady:
         progress = self._indexer.progress

@@ -64,6 +64,11 @@ class Holdings:
         """Paths of all known notes by code point order."""
         return self._live.names
 
+    @property
+    def is_searchable(self) -> bool:
+        """Something can be found by its words."""
+        return self._live.keyword_chunks > 0
+
     # in the lane
 
     @property

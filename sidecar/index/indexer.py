@@ -86,6 +86,8 @@ class Indexer:
         self.problem: str | None = holdings.problem
         self.named = asyncio.Event()
         """Set once the names of all notes are known."""
+        self.searchable = asyncio.Event()
+        """Set once some notes are found by their words, or there is none."""
 
     # queueing, on the loop
 
@@ -242,6 +244,7 @@ class Indexer:
         _, asked = self._orders.take_paths()
         self._looked.reach(asked)
         self.named.clear()
+        self.searchable.clear()
         self._set_phase(Phase.SCANNING)
         wanted = await self._lane.run(self._holdings.begin_again, reason)
         self._health.distrusted, self._is_loaded = None, True
@@ -364,9 +367,14 @@ class Indexer:
 
     def _set_phase(self, phase: Phase) -> None:
         self.phase = phase
-        self._on_progress(self.progress)
+        self._tell()
 
     def _publish(self) -> None:
         """Tell the waiters; the batch is visible already."""
         self._generation.reach(self._holdings.generation)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.phase is Phase.READY or self._holdings.is_searchable:
+            self.searchable.set()
         self._on_progress(self.progress)
