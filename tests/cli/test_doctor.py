@@ -32,6 +32,7 @@ from tests.conftest import REPOSITORY
 from tests.daemons import environment
 from tests.e2e.served import Served, serve
 from tests.index.vaults import embedded, opened
+from tests.ports import free_port
 
 STORE = Path("chroma") / name_for("hash@1/64")
 STARTED = "start the daemon"
@@ -388,7 +389,7 @@ def test_what_a_crash_left_is_a_note(filled: Place, run: Run) -> None:
 
 
 def test_a_port_that_another_program_has_is_told(filled: Place, run: Run) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", free_port())) as server:  # nobody may get it afterwards
         port = server.getsockname()[1]
         (filled.state / "config.toml").write_text(f"[http]\nport = {port}\n")
         found = doctor(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 from sidecar.bridge.token import is_token
 from tests.conftest import REPOSITORY
 from tests.daemons import TOKEN_VARIABLE, environment
+from tests.ports import free_port
 from tests.security.owner import opens
 from tests.security.starts import Ended, Site
 
@@ -44,11 +44,6 @@ def command(site: Site) -> Command:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return run
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_tokens_are_changed_through_the_daemon_and_without_it_alike(site: Site, command: Command) -> None:

@@ -19,14 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.lab import wait_until
+from tests.ports import free_port
 
 _PATIENCE_S = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def listens(port: int) -> bool:
