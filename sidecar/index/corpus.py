@@ -37,8 +37,8 @@ _PATIENCE_S = 20.0
 """How long a call waits for the first scan or for texts to be read in, before it says that it is too early."""
 
 _FIRST_NOTES_S = 2.0
-"""How long a search waits for the first notes to be indexed: a client that starts the daemon asks at once. It is less
-than a second."""
+"""How long a search waits for the first notes to be indexed: a client that starts the daemon asks at once. Mostly
+it takes less than a second."""
 
 _OWN_WRITES_S = 2.0
 """How long a search waits for our own writes to be indexed; on a quiet machine it is some milliseconds."""

@@ -87,7 +87,7 @@ class Indexer:
         self.named = asyncio.Event()
         """Set once the names of all notes are known."""
         self.searchable = asyncio.Event()
-        """Set once some notes are found by their words, or there is none."""
+        """Set while some notes are found by their words, or there is none."""
 
     # queueing, on the loop
 
@@ -244,7 +244,6 @@ class Indexer:
         _, asked = self._orders.take_paths()
         self._looked.reach(asked)
         self.named.clear()
-        self.searchable.clear()
         self._set_phase(Phase.SCANNING)
         wanted = await self._lane.run(self._holdings.begin_again, reason)
         self._health.distrusted, self._is_loaded = None, True
@@ -375,6 +374,8 @@ class Indexer:
         self._tell()
 
     def _tell(self) -> None:
-        if self.phase is Phase.READY or self._holdings.is_searchable:
+        if self.phase is Phase.READY or (self._holdings.is_searchable and not self.is_distrusted):
             self.searchable.set()
+        else:
+            self.searchable.clear()
         self._on_progress(self.progress)

@@ -15,6 +15,7 @@ from sidecar.index import corpus as corpus_module
 from sidecar.index.corpus import Corpus
 from sidecar.index.look import Findings, Looker
 from sidecar.index.opening import CorpusOptions, open_corpus
+from sidecar.index.progress import Phase
 from tests.index.vaults import PATIENCE_S, found, ranked, settled
 
 Ask = Callable[[Corpus, str], Coroutine[Any, Any, list[str]]]
@@ -68,6 +69,25 @@ async def test_when_that_takes_long_it_is_told_how_far_it_is(
     with pytest.raises(NotReady) as early:
         await ask(corpus, "plum")
     assert str(early.value) == "The index is still being built (0 of 2 notes). Try again soon."
+    go_on.set()
+    await settled(corpus)
+    assert await ask(corpus, "plum") == ["Plum.md"]
+
+
+@ASKS
+async def test_while_the_index_is_made_again_nothing_is_said_to_be_missing(
+    corpus: Corpus, go_on: threading.Event, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_module, "_FIRST_NOTES_S", 0.05)
+    go_on.set()
+    await settled(corpus)
+    go_on.clear()
+    corpus._indexer.distrust("is damaged")
+    async with asyncio.timeout(PATIENCE_S):
+        while corpus._indexer.phase is not Phase.INDEXING:
+            await asyncio.sleep(0.01)
+    with pytest.raises(NotReady, match="still being built"):
+        await ask(corpus, "plum")
     go_on.set()
     await settled(corpus)
     assert await ask(corpus, "plum") == ["Plum.md"]
