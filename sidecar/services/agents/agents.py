@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,7 @@ from sidecar.services.agents.run import Requester, Run, draft
 from sidecar.services.agents.toolbox import Toolbox
 from sidecar.services.agents.turns import Pace
 from sidecar.services.lengths import cut
-from sidecar.tasks import Lane
+from sidecar.tasks import Lane, Unbroken
 from sidecar.vault.paths import echo
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Agents:
         self._keeping = Lane("runs")
         self._asking = Lane("providers", 2)  # a keyring, or the import of a library, may take seconds
         self._running: dict[str, Run] = {}
-        self._unfinished: set[asyncio.Task[None]] = set()
+        self._unbroken = Unbroken()  # a client's going is no reason to record nothing
 
     async def __aenter__(self) -> Agents:
         try:
@@ -85,8 +85,7 @@ class Agents:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._unfinished:
-            await asyncio.wait(self._unfinished)
+        await self._unbroken.close()
         for lane in (self._looking, self._keeping, self._asking):
             await lane.close()
 
@@ -234,7 +233,7 @@ class Agents:
         finally:
             run.is_over = True
             if conversation is not None:
-                await self._whole(conversation.close())
+                await self._unbroken.whole(conversation.close)()
 
     def _known_secrets(self) -> list[str]:
         return [*self._secrets, *self._providers.secrets()]
@@ -250,17 +249,10 @@ class Agents:
                 if self.on_finished is not None:
                     self.on_finished(record.facts())
 
-        await self._whole(tell())
+        await self._unbroken.whole(tell)()
 
     async def _keep(self, record: Record) -> None:
-        await self._whole(self._keeping.run(keep, self._records, record))
-
-    async def _whole(self, work: Coroutine[Any, Any, None]) -> None:
-        """Go on to the end although the caller may have left: a client's going is no reason to record nothing."""
-        task = asyncio.create_task(work)
-        self._unfinished.add(task)
-        task.add_done_callback(self._unfinished.discard)
-        await asyncio.shield(task)
+        await self._unbroken.whole(self._keeping.run)(keep, self._records, record)
 
 
 def _converse(target: Target, agent: Definition, task: str) -> Conversation:
