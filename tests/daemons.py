@@ -34,12 +34,6 @@ def environment(token: str | None = None, **more: str) -> dict[str, str]:
     return own | more
 
 
-def children(pid: int) -> list[int]:
-    """Processes started by a process."""
-    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for group in found for child in group]
-
-
 @dataclass
 class Daemon:
     """A process that has said where it listens. `url` is what it said."""

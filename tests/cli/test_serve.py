@@ -20,6 +20,7 @@ from sidecar.bridge import endpoint, lock, private_files
 from sidecar.bridge.token_store import FileStore
 from tests.cli.conftest import Place, Said
 from tests.conftest import REPOSITORY
+from tests.living import contents
 
 Run = Callable[..., Said]
 
@@ -258,8 +259,8 @@ def test_an_injected_token_opens_it_and_is_kept_nowhere(place: Place) -> None:
         published = endpoint.read(place.state)
         assert published
         assert answer(published.port, f"Bearer {own}") == 200
-        for path in place.state.rglob("*"):
-            assert path.is_dir() or own.encode() not in path.read_bytes(), path
+        for path, held in contents(place.state):
+            assert own.encode() not in held, path
 
 
 def test_what_cannot_be_a_vault_is_refused(place: Place, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from tests.conftest import REPOSITORY
 from tests.daemons import START_S, Daemon, environment, start_daemon
 from tests.e2e.served import Served, serve, with_vectors
 from tests.lab import wait_until
+from tests.living import children, contents
 from tests.provider import Fail, Hang, Provider, Say, Use, provider
 
 KEY = "k-e2e-0123456789-private"
@@ -224,20 +225,13 @@ def test_a_client_over_stdio_is_known_by_its_name(place: Place) -> None:
 def places_of_a_leak(place: Place, daemon: Daemon) -> dict[str, bytes]:
     """Everything that outlives a call or that others can look at."""
     found = {"log": daemon.stderr().encode()}
-    for path in [*place.vault.rglob("*"), *place.root.rglob("*")]:
-        if path.is_file():
-            found[str(path)] = path.read_bytes()
-    for process in [daemon.pid, *children_of(daemon.pid)]:
+    for folder in (place.vault, place.root):
+        found |= {str(path): held for path, held in contents(folder)}
+    for process in [daemon.pid, *children(daemon.pid)]:
         found[f"arguments of {process}"] = Path(f"/proc/{process}/cmdline").read_bytes()
         if process != daemon.pid:
             found[f"environment of {process}"] = Path(f"/proc/{process}/environ").read_bytes()
     return found
-
-
-def children_of(pid: int) -> list[int]:
-    return [
-        int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()
-    ]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes by way of /proc")
@@ -246,7 +240,7 @@ def test_l03_d26_the_key_is_in_no_log_file_argument_answer_or_childs_environment
     quiet = {"VAULT_SIDECAR_LOG_LEVEL": "debug", "OPENAI_LOG": "debug", "ANTHROPIC_LOG": "debug"}
     with place.served(**quiet, **with_vectors("hash")) as served:
         place.allow()
-        wait_until(lambda: bool(children_of(served.daemon.pid)))
+        wait_until(lambda: bool(children(served.daemon.pid)))
         failed = served.call("run_agent", name="Scout", task=f"Use {KEY}.")
         assert failed.text == "'Scout' failed: the provider answered 401 (Incorrect API key: ***)."
         assert served.call("run_agent", name="Scout", task="again").text == "fine"

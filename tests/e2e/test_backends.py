@@ -13,9 +13,10 @@ import pytest
 
 from tests.daemons import START_S, environment, start_daemon
 from tests.e2e.served import PATIENCE_S, Served, with_vectors
-from tests.e2e.test_meaning import children, make_vault, wait_for_vectors
+from tests.e2e.test_meaning import make_vault, wait_for_vectors
 from tests.index.embed.service_double import Service, serving
 from tests.index.servers import ChromaServer, Relay, chroma_server, relay
+from tests.living import children
 from tests.security.starts import Site
 
 SECRETS = {"header": "hush-header", "key": "hush-key"}

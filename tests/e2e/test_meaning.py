@@ -18,8 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from sidecar.index.embed.weights import is_present
 from sidecar.index.manifest_reader import ManifestReader
-from tests.daemons import children, start_daemon
+from tests.daemons import start_daemon
 from tests.e2e.served import PATIENCE_S, Served, serve, wait_for_vectors, with_vectors
+from tests.living import children
 
 NOTES = {
     "Heizung.md": "# Angebot\nWir nehmen die Wärmepumpe. Der Installateur kommt im Mai, der alte Kessel kommt weg.\n",

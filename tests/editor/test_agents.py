@@ -14,6 +14,7 @@ from sidecar.bridge.settings import read_settings
 from tests.editor.conftest import Study
 from tests.editor.plugin import Plugin, Refused
 from tests.lab import wait_until
+from tests.living import contents
 from tests.provider import Hang, Provider, Say, Use, provider
 
 KEY = "sk-plum-0123456789-0123456789"
@@ -142,7 +143,7 @@ def test_a_key_is_sent_to_its_provider_and_is_nowhere_else(staff: Staff) -> None
     told = staff.plugin.stderr() + staff.plugin.raw.decode() + json.dumps(staff.plugin.ask("log/tail", lines=1000))
     assert KEY not in told
     for folder in (staff.study.vault, staff.study.root):
-        assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+        assert not [path for path, held in contents(folder) if KEY.encode() in held]
     process = Path(f"/proc/{staff.plugin.process.pid}")
     if process.exists():
         assert KEY.encode() not in (process / "environ").read_bytes() + (process / "cmdline").read_bytes()

@@ -18,10 +18,11 @@ from sidecar.bridge import endpoint, lock
 from sidecar.bridge.settings import read_settings
 from tests import wire
 from tests.conftest import REPOSITORY
-from tests.daemons import children, environment, start_daemon
+from tests.daemons import environment, start_daemon
 from tests.editor.conftest import Study
 from tests.editor.plugin import COMMAND, PATIENCE_S, Plugin, Refused
 from tests.lab import wait_until
+from tests.living import children
 from tests.security import scribes
 
 MEANING = {"VAULT_SIDECAR_INDEX_RAG": "true", "VAULT_SIDECAR_INDEX_EMBEDDER": "hash"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,11 @@ def used(pid: int) -> Iterator[Usage]:
 
 def _cpu_s(pid: int) -> float:
     # the first number of a thread's schedstat: nanoseconds on a processor
-    threads = (PROC / str(pid) / "task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+    total_ns = 0
+    for thread in (PROC / str(pid) / "task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            total_ns += int((thread / "schedstat").read_text().split()[0])
+    return total_ns / 1e9
 
 
 def _status_kib(pid: int, name: str) -> int:

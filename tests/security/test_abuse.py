@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import resource
 import threading
 import time
@@ -16,6 +14,7 @@ import pytest
 
 from tests import wire
 from tests.lab import wait_until
+from tests.living import sockets
 from tests.security.conftest import Guarded
 
 LIMIT = 16 << 20
@@ -271,15 +270,6 @@ def test_x24_others_are_served(guarded: Guarded, accept: str | None) -> None:
     assert guarded.post(Accept=accept).status == 200
 
 
-def open_sockets(pid: int) -> int:
-    """Sockets only: the database opens its files when it likes."""
-    count = 0
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            count += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
-    return count
-
-
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts sockets by way of /proc")
 
 
@@ -287,12 +277,12 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="coun
 @pytest.mark.slow
 def test_x27_a_client_that_stops_reading_is_dropped(guarded: Guarded) -> None:
     request = wire.request("POST", "/mcp", guarded.headers, wire.tool("read_note", path="Long.md", max_chars=200_000))
-    before = open_sockets(guarded.daemon.pid)
+    before = len(sockets(guarded.daemon.pid))
     with wire.Wire(guarded.port) as client:
         client.send(request * 30)
-        wait_until(lambda: open_sockets(guarded.daemon.pid) > before)
+        wait_until(lambda: len(sockets(guarded.daemon.pid)) > before)
         give_up = time.monotonic() + 60
-        while open_sockets(guarded.daemon.pid) > before:
+        while len(sockets(guarded.daemon.pid)) > before:
             assert time.monotonic() < give_up
             time.sleep(0.2)
 
@@ -300,11 +290,11 @@ def test_x27_a_client_that_stops_reading_is_dropped(guarded: Guarded) -> None:
 @needs_proc
 def test_x28_clients_that_leave_in_the_middle_leave_nothing_behind(guarded: Guarded) -> None:
     sent = wire.request("POST", "/mcp", guarded.headers, wire.tool("search_notes", query="line"))
-    before = open_sockets(guarded.daemon.pid)
+    before = len(sockets(guarded.daemon.pid))
     for number in range(1000):
         with wire.Wire(guarded.port) as client:
             client.send(sent if number % 2 else sent[: -number % len(sent)])
-    wait_until(lambda: open_sockets(guarded.daemon.pid) <= before)
+    wait_until(lambda: len(sockets(guarded.daemon.pid)) <= before)
     assert guarded.is_well()
 
 
@@ -334,7 +324,7 @@ def test_x29_a_thousand_open_connections_leave_room_for_a_good_client(guarded: G
                 assert late.reply().status == 200
             assert idle[0].at_end()
             if Path("/proc/self/fd").is_dir():
-                assert open_sockets(guarded.daemon.pid) < 700
+                assert len(sockets(guarded.daemon.pid)) < 700
         finally:
             for connection in idle:
                 connection.socket.close()

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
 
 from sidecar.bridge.identity import new_nonce, verify
+from tests.living import listening
 from tests.security.conftest import Guarded
-
-
-def listening(pid: int) -> set[tuple[str, str]]:
-    """(table, address) of every listening socket of a process, from /proc."""
-    inodes: set[str] = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{name}")
-        except FileNotFoundError:
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    found: set[tuple[str, str]] = set()
-    for table in ("tcp", "tcp6", "udp", "udp6"):
-        path = Path(f"/proc/net/{table}")
-        rows = path.read_text().splitlines()[1:] if path.exists() else []
-        for row in (line.split() for line in rows):
-            if row[9] in inodes and (row[3] == "0A" or table.startswith("udp")):
-                found.add((table, row[1]))
-    return found
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="lists sockets by way of /proc")

@@ -18,6 +18,7 @@ from tests import wire
 from tests.bridge.peers import Stranger, http_answer, relay_to
 from tests.daemons import start_daemon
 from tests.lab import wait_until
+from tests.living import listening
 from tests.security.starts import Site
 from tests.stdio import PATIENCE_S, Household, RelayProcess, command, relay_environment
 
@@ -246,36 +247,18 @@ def test_without_the_lock_there_would_be_more_than_one_daemon(home: Household, t
 # the process
 
 
-def listening_sockets(pid: int) -> list[str]:
-    """Local addresses of the TCP sockets on which a process listens."""
-    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
-    found: list[str] = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            (
-                _,
-                local,
-                _,
-                state,
-                *_,
-            ) = line.split()[:4]
-            if state == "0A" and f"socket:[{line.split()[9]}]" in inodes:
-                found.append(local)
-    return found
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_t28_it_asks_for_no_token_and_opens_no_port(home: Household) -> None:
     client = home.relay()
     client.shake_hands()
     assert works(client)
-    assert listening_sockets(client.process.pid) == []
-    assert len(listening_sockets(home.daemon().pid)) == 1, "control: the daemon does"
+    assert listening(client.process.pid) == set()
+    assert len(listening(home.daemon().pid)) == 1, "control: the daemon does"
     home.stop()
     home.vault.rename(home.vault.with_name("away"))
     assert client.tools()
     assert client.call("list_notes")["isError"]
-    assert listening_sockets(client.process.pid) == [], "nor while nothing but the catalogue is there"
+    assert listening(client.process.pid) == set(), "nor while nothing but the catalogue is there"
     home.vault.with_name("away").rename(home.vault)
 
 
