@@ -12,6 +12,7 @@ from sidecar.config import Config
 from sidecar.config.values import is_here
 from sidecar.errors import BadConfig
 from sidecar.index.fuse import Method
+from sidecar.index.patience import Patience
 from sidecar.index.vector_worker import FACTORY
 from sidecar.index.wire import Backend, EmbedderOptions, Server
 
@@ -30,6 +31,7 @@ class VectorOptions:
     server: Server | None = None
     embedder_options: EmbedderOptions = field(default_factory=EmbedderOptions)
     factory: str = FACTORY
+    patience: Patience = field(default_factory=Patience)
 
     @property
     def backend(self) -> Backend:

@@ -39,6 +39,7 @@ class Workers:
             options=options.embedder_options,
             expected_id=expected_id,
             factory=options.factory,
+            patience=options.patience,
         )
 
     @asynccontextmanager

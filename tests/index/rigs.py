@@ -21,6 +21,8 @@ from tests.index import embedders
 from tests.index.embedders import DIM, FACTORY
 
 PATIENCE_S = 30.0
+PATIENT = Patience(answer_s=PATIENCE_S, close_s=PATIENCE_S)
+"""As long for what a busy machine may hold up."""
 STORE = 1
 NAME = name_for(f"hash@1/{DIM}")
 
@@ -55,7 +57,7 @@ class Rig:
         self.starts = 0
         self._started = asyncio.Event()
         self.worker = worker or VectorWorker(
-            self.root, embedder, self.models, environment=os.environ, factory=factory, patience=patience
+            self.root, embedder, self.models, environment=os.environ, factory=factory, patience=patience or PATIENT
         )
         self.vectors = Vectors(self.worker, self.root, known_vectors=self._known, on_ready=self._on_ready)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sidecar.index.lines import Steps
-from sidecar.index.patience import Patience
 from sidecar.index.renewal import LEAST_REMOVED
 from sidecar.index.store_folder import name_for
 from sidecar.index.stores import Stores
 from sidecar.index.wire import Array, Message
-from tests.index.rigs import rigged
+from tests.index.rigs import PATIENT, rigged
 
 DIM = 16
 EMBEDDER = "e5@1/16"
@@ -236,7 +236,7 @@ def test_how_worn_it_is_outlives_a_kill_but_for_the_last_thousand(site: Site) ->
 
 
 async def test_a_quiet_time_is_used_and_answers_go_on(tmp_path: Path) -> None:
-    async with rigged(tmp_path, patience=Patience(calm_s=0.2)) as rig:
+    async with rigged(tmp_path, patience=replace(PATIENT, calm_s=0.2)) as rig:
         await rig.started()
         await rig.fill(range(1, FILLED + 1))
         await rig.vectors.delete(np.arange(1, LEAST_REMOVED + 1))

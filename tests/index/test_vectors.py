@@ -8,16 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sidecar.errors import VectorsAway
-from sidecar.index.patience import Patience
 from sidecar.index.vector_worker import FACTORY
 from tests.index.embedders import DIM, vector
-from tests.index.rigs import PATIENCE_S, copied, damages, rigged, text, texts_and_vectors
+from tests.index.rigs import PATIENCE_S, PATIENT, copied, damages, rigged, text, texts_and_vectors
 
 SEED_IDS = range(1, 5_301)  # more than a page of ids, and more than the database keeps in its log
 DAMAGES = damages()
@@ -140,18 +140,20 @@ async def test_what_was_stored_is_there_at_the_next_start_and_after_a_kill(seed:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes can't be stopped there")
 async def test_a_worker_that_hangs_is_given_up_soon_and_replaced(tmp_path: Path) -> None:
-    async with rigged(tmp_path, patience=Patience(answer_s=0.1, silent_s=1.0)) as rig:
+    async with rigged(tmp_path, patience=replace(PATIENT, silent_s=10.0)) as rig:
         await rig.started()
         await rig.fill(range(1, 50))
         pid = rig.vectors.pid
         assert pid
         os.kill(pid, signal.SIGSTOP)
+        rig.worker.patience = replace(PATIENT, answer_s=0.1)
         with pytest.raises(VectorsAway, match="slow to answer"):
             await rig.vectors.query("a", 1)
         assert (rig.vectors.state, rig.vectors.reason) == ("away", "The vector index is slow to answer.")
         async with asyncio.timeout(0.1):  # the next one does not wait at all
             with pytest.raises(VectorsAway, match="slow to answer"):
                 await rig.vectors.query("a", 1)
+        rig.worker.patience = PATIENT
         await rig.started(2)
         assert rig.vectors.pid != pid
         await rig.finds_itself(1, 49)
@@ -159,12 +161,13 @@ async def test_a_worker_that_hangs_is_given_up_soon_and_replaced(tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes can't be stopped there")
 async def test_a_worker_that_was_only_slow_goes_on(tmp_path: Path) -> None:
-    async with rigged(tmp_path, patience=Patience(answer_s=0.1)) as rig:
+    async with rigged(tmp_path) as rig:
         await rig.started()
         await rig.fill(range(1, 50))
         pid = rig.vectors.pid
         assert pid
         os.kill(pid, signal.SIGSTOP)
+        rig.worker.patience = replace(PATIENT, answer_s=0.1)
         with pytest.raises(VectorsAway, match="slow to answer"):
             await rig.vectors.query("a", 1)
         work = asyncio.create_task(rig.vectors.embed(["a"]))
@@ -173,6 +176,7 @@ async def test_a_worker_that_was_only_slow_goes_on(tmp_path: Path) -> None:
             await work
             while rig.vectors.state != "ready":  # the answer nobody waits for is on its way
                 await rig.vectors.embed(["a"])
+        rig.worker.patience = PATIENT
         await rig.finds_itself(1, 49)
         assert (rig.vectors.pid, rig.starts) == (pid, 1)
 

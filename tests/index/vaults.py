@@ -13,8 +13,7 @@ from sidecar.index.corpus import Corpus
 from sidecar.index.opening import CorpusOptions, open_corpus
 from sidecar.index.vector_options import VectorOptions
 from sidecar.index.workers import Workers
-
-PATIENCE_S = 30.0
+from tests.index.rigs import PATIENCE_S, PATIENT
 
 
 @asynccontextmanager
@@ -39,7 +38,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         workers = None
         if embedder:
-            vectors = VectorOptions(embedder, models, environment, **options)
+            vectors = VectorOptions(embedder, models, environment, patience=PATIENT, **options)
             workers = await stack.enter_async_context(Workers(state / "chroma", vectors))
         corpus = await stack.enter_async_context(open_corpus(vault, state, wanted, lambda progress: None, workers))
         await settled(corpus)
