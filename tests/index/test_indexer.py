@@ -74,8 +74,9 @@ class Look(Looker):
         return super().survey(reader, everything=everything, may_be_empty=may_be_empty)
 
     def expand(self, paths: Iterable[str], reader: ManifestReader) -> Expansion:
+        expansion = super().expand(paths, reader)
         self.expanded += paths
-        return super().expand(paths, reader)
+        return expansion
 
     def look(self, paths: Sequence[str], reader: ManifestReader, *args: Any, **options: Any) -> Findings:
         self.looks.set()
