@@ -64,8 +64,9 @@ async def looked_at(corpus: Corpus, vault: Path, notes: dict[str, str | None]) -
         return stored == text
 
     async with asyncio.timeout(30):
+        generation = corpus.generation
         while not all([await is_so(path, text) for path, text in notes.items()]):
-            await corpus.wait_beyond(corpus.generation)
+            generation = await corpus.wait_beyond(generation)
     await settled(corpus)
 
 
