@@ -53,7 +53,10 @@ async def corpus(tmp_path: Path, go_on: threading.Event) -> AsyncIterator[Corpus
 
 
 @ASKS
-async def test_it_waits_for_them_a_moment(corpus: Corpus, go_on: threading.Event, ask: Ask) -> None:
+async def test_it_waits_for_them_a_moment(
+    corpus: Corpus, go_on: threading.Event, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_module, "_FIRST_NOTES_S", PATIENCE_S)
     asked = asyncio.create_task(ask(corpus, "plum"))
     await asyncio.sleep(0.1)
     assert not asked.done()
