@@ -136,9 +136,9 @@ async def test_a_killed_worker_is_said_and_comes_back(vault: Path, state: Path) 
         before = await asyncio.to_thread(cached_rows, state)
         os.kill(corpus._meaning.vectors.pid, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE_S):
-            while (await corpus.search(WORDS[7], 5)).mode != "keyword":
+            while (answer := await corpus.search(WORDS[7], 5)).mode != "keyword":
                 await asyncio.sleep(0)
-        assert [hit.path for hit in (await corpus.search(WORDS[7], 5)).hits] == ["Note 7.md"]
+        assert [hit.path for hit in answer.hits] == ["Note 7.md"]
         async with asyncio.timeout(PATIENCE_S):
             while (await corpus.search(WORDS[7], 5)).mode != "hybrid":
                 await asyncio.sleep(0.01)
