@@ -45,6 +45,7 @@ async def test_a_text_that_ends_the_process_each_time_is_set_aside_and_the_other
     async with opened(vault, state, embedder="fatal", factory=FACTORY) as corpus:
         await starts(2, caplog)
         (vault / "larchglen.md").write_text("larchglen nelghcral\n")  # a save beside it is not to blame
+        await until_found(corpus, "larchglen", ["larchglen.md"])
         await all_embedded(corpus)
         await embedded(corpus)
         for word in (*WORDS, "larchglen"):
