@@ -76,9 +76,13 @@ def test_a_lane_without_work_lets_go_of_its_tool_and_makes_another() -> None:
         made.append(weakref.ref(tool))
         return tool
 
+    def until_the_next_waits(_tool: Tool, item: str) -> None:
+        while item == "a" and not lanes.waiting:
+            time.sleep(0.001)
+
     lanes = Lanes(1, make, "test", rest_s=0.01, rested=rested.set)
     assert made == [], "none is made before there is work"
-    lanes.map(lambda _tool, _item: None, "ab")
+    lanes.map(until_the_next_waits, "ab")
     assert rested.wait(30)
     assert made[0]() is None
     lanes.map(lambda _tool, _item: None, "c")
