@@ -201,6 +201,7 @@ def test_a_worker_ends_with_its_daemon(tmp_path: Path, how: str) -> None:
     assert parent.stdout is not None
     with parent, parent.stdout as lines:
         pid = next(int(line.split()[1]) for line in lines if line.startswith("pid"))
+        wait_until((tmp_path / "models" / "seen").exists)
         parent.kill()
     wait_until(lambda: not is_alive(pid))
     # what it was at was not waited for, if it did not end by itself
