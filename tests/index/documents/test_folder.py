@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from sidecar.index import opening
 from sidecar.index.corpus import Corpus
 from sidecar.index.documents.prepare import DocumentPreparers
 from sidecar.index.documents.read import read
-from sidecar.index.documents.readers import READ, DocumentReaders, Limits
+from sidecar.index.documents.readers import READ, DocumentReaders, _Reader
+from sidecar.index.documents.reading import Reading
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.index.opening import CorpusOptions, open_corpus
 from sidecar.index.profile import DOCUMENTS, MOST_DOCUMENT_BYTES, Profile
@@ -37,14 +38,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(
-    folder: Path, *, read: str = READ, limits: Limits | None = None, most_bytes: int = MOST_DOCUMENT_BYTES
-) -> AsyncIterator[Corpus]:
+async def opened(folder: Path, *, read: str = READ, most_bytes: int = MOST_DOCUMENT_BYTES) -> AsyncIterator[Corpus]:
     """The documents of a folder, after the first scan."""
     state = folder.parent / "state"
     state.mkdir(exist_ok=True)
     async with (
-        DocumentReaders(os.environ, state, read=read, limits=limits) as readers,
+        DocumentReaders(os.environ, state, read=read) as readers,
         open_corpus(folder, state, CorpusOptions(most_bytes), lambda progress: None, documents=readers) as corpus,
     ):
         await settled(corpus)
@@ -190,13 +189,21 @@ HARMLESS = {
 }
 
 
-async def test_hostile_files_cost_a_warning_each_and_the_others_are_found(folder: Path) -> None:
+async def test_hostile_files_cost_a_warning_each_and_the_others_are_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _Reader.read
+
+    def read_in_time(reader: _Reader, name: str, data: bytes, limit_s: float) -> Awaitable[Reading]:
+        return real(reader, name, data, 3.0 if name == "hang.pdf" else limit_s)
+
+    monkeypatch.setattr(_Reader, "read", read_in_time)
     lay(folder)
     for name, (make, _) in HOSTILE.items():
         (folder / name).write_bytes(make())
     for name, make in HARMLESS.items():
         (folder / name).write_bytes(make())
-    async with opened(folder, read=nasty.READ, limits=Limits(seconds=3)) as corpus:
+    async with opened(folder, read=nasty.READ) as corpus:
         reasons = await skipped(corpus)
         assert {name: expected in reasons[name] for name, (_, expected) in HOSTILE.items()} == dict.fromkeys(
             HOSTILE, True

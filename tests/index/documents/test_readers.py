@@ -88,12 +88,14 @@ async def test_urgent_files_do_not_wait_for_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hang", pytest.param("spin", marks=LINUX)])
 async def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_path: Path, name: str) -> None:
-    async with readers(tmp_path, seconds=1) as those:
+    async with readers(tmp_path) as those:
         await text(those, "process")
         (before,) = those.pids
+        those._limits = Limits(seconds=1)
         with pytest.raises(Lost, match="takes longer than 1 s"):
             await those.read(name, b"")
         assert not is_alive(before)
+        those._limits = Limits()
         assert await text(those, "a.txt", b"next") == "next"
 
 
