@@ -50,6 +50,7 @@ async def test_a_server_that_is_gone_leaves_keywords_and_comes_back_by_itself(
         (vault / "larchglen.md").write_text("larchglen nelghcral\n")  # meanwhile
         (vault / "applelake.md").unlink()
         await until_found(corpus, "larchglen", ["larchglen.md"])
+        await until_found(corpus, "applelake", [])
         await asyncio.to_thread(server.start)
         await mode_is(corpus, "hybrid")
         await embedded(corpus)

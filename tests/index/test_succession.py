@@ -81,7 +81,8 @@ async def test_the_old_embedder_answers_until_the_new_one_is_complete_and_is_the
     await filled(vault, state)
     assert stores(state) == [name_for(HASH), f"{name_for(HASH)}.lock"]
     async with opened(vault, state, **by(service)) as corpus:
-        status = await said(corpus, "answers until")
+        await said(corpus, "answers until")
+        status = await corpus.status()
         new = status.embedder
         assert status.vectors == f"ready: {HASH} answers until all vectors by {new} are made"
         assert status.counts.chunks_ready == 0
@@ -90,6 +91,7 @@ async def test_the_old_embedder_answers_until_the_new_one_is_complete_and_is_the
         (vault / "larchglen.md").write_text("larchglen nelghcral\n")
         (vault / "applelake.md").unlink()
         await until_found(corpus, "larchglen", ["larchglen.md"])
+        await until_found(corpus, "applelake", [])
         assert "larchglen.md" in [hit.path for hit in (await corpus.search("larchglen", 3)).hits]
         assert "applelake.md" not in [
             hit.path for hit in (await corpus.search("applelake ekalelppa", 50, "vector")).hits
