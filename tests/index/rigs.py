@@ -36,6 +36,15 @@ def texts_and_vectors(ids: range) -> Float16:
     return np.stack([embedders.vector(text(chunk_id)) for chunk_id in ids]).astype(np.float16)
 
 
+def plenty(first: int) -> tuple[Int64, Float16]:
+    """Chunks and vectors that take longer to store than a busy machine holds anything up; the vector of the first chunk
+    is that of its text."""
+    ids = np.arange(first, first + 40_000)
+    vectors = np.random.default_rng(first).normal(size=(ids.size, DIM)).astype(np.float16)
+    vectors[0] = embedders.vector(text(first))
+    return ids, vectors
+
+
 class Rig:
     """The owner of a vector index: caches what it stored, counts the starts."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.errors import VectorsAway
 from sidecar.index import vector_worker
-from tests.index.rigs import NAME, PATIENCE_S, Rig, beside, copied, damages, rigged, text, texts_and_vectors
+from tests.index.rigs import NAME, PATIENCE_S, Rig, beside, copied, damages, plenty, rigged, text
 from tests.lab import wait_until
 
 FEW = range(1, 40)
@@ -132,11 +132,11 @@ async def fatal_queries(guilty: Rig, neighbour: Rig, times: int) -> None:
     for start in range(times):
         await guilty.started(start + 1)
         await neighbour.started(start + 1)
-        many = range(10_000 * (start + 1), 10_000 * (start + 1) + 3_000)
-        work = asyncio.create_task(neighbour.vectors.upsert(np.array(many), texts_and_vectors(many)))
-        neighbour.remember(many)
+        ids, vectors = plenty(100_000 * (start + 1))
+        work = asyncio.create_task(neighbour.vectors.upsert(ids, vectors))
+        neighbour.cached.update(zip(ids.tolist(), vectors, strict=True))
         async with asyncio.timeout(PATIENCE_S):
-            while (await neighbour.vectors.query(text(many[0]), 1))[0].tolist() != [many[0]]:
+            while (await neighbour.vectors.query(text(int(ids[0])), 1))[0].tolist() != [ids[0]]:
                 pass  # until it is in the middle of it
         with pytest.raises(VectorsAway, match="SIGSEGV"):
             await guilty.vectors.query("a fatal query", 1)

@@ -108,12 +108,16 @@ async def test_what_was_stored_is_there_at_the_next_start_and_after_a_kill(seed:
         assert 25 <= after_a_clean_end <= 50
         await rig.vectors.delete(np.array([4_000]))
 
-        more = range(6_001, 9_001)
-        rig.remember(more)
-        work = asyncio.gather(
-            rig.vectors.upsert(np.array(more), texts_and_vectors(more)),
-            rig.vectors.embed([text(number) for number in more]),
-        )
+        more = range(6_001, 26_001)
+
+        async def store() -> None:
+            """A part after the other, so that it goes no further while this process is held up."""
+            for start in more[::1_000]:
+                part = range(start, start + 1_000)
+                rig.remember(part)
+                await rig.vectors.upsert(np.array(part), np.array([rig.cached[number] for number in part]))
+
+        work = asyncio.gather(store(), rig.vectors.embed([text(number) for number in more]))
         async with asyncio.timeout(PATIENCE_S):
             while (await rig.vectors.query(text(6_100), 1))[0][0] != 6_100:
                 pass  # until it is in the middle of it
