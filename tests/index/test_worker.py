@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -85,26 +86,32 @@ async def test_urgent_texts_wait_for_no_others(tmp_path: Path) -> None:
 async def test_a_query_beside_long_work_waits_for_a_fraction_of_it(tmp_path: Path, work: str) -> None:
     async with child(tmp_path, "busy") as (running, _):
         await open_store(running, tmp_path)
-        many = np.arange(1_000, 3_000, dtype=np.int64)
-        vectors = np.random.default_rng(0).normal(size=(many.size, DIM)).astype(np.float32)
+        vectors = np.random.default_rng(0).normal(size=(2_000, DIM)).astype(np.float32)
         await running.call("upsert", store=STORE, arrays=(IDS, np.stack([vector(str(number)) for number in IDS])))
-        if work == "delete":
-            await running.call("upsert", store=STORE, arrays=(many, vectors))
-        await running.call("query", store=STORE, text="7", n=10)
-        began = time.perf_counter()
-        if work == "embed":
-            call = running.begin("embed", head={"texts": texts(64)})
-        else:
-            call = running.begin(work, (many, vectors) if work == "upsert" else (many,), head={"store": STORE})
-        waits: list[float] = []
-        while not call.done():
-            asked = time.perf_counter()
+
+        async def longest_wait(many: np.ndarray) -> float:
+            """Of a query, as a share of the work."""
+            if work == "delete":
+                await running.call("upsert", store=STORE, arrays=(many, vectors))
             await running.call("query", store=STORE, text="7", n=10)
-            waits.append(time.perf_counter() - asked)
-        whole = time.perf_counter() - began
-        # in pieces, the longest wait is a few of a hundred, or a quarter of it on a machine that does other things as
-        # well; in one piece, one query would wait for nearly all of it
-        assert max(waits) < whole / 2
+            began = time.perf_counter()
+            if work == "embed":
+                call = running.begin("embed", head={"texts": texts(64)})
+            else:
+                call = running.begin(work, (many, vectors) if work == "upsert" else (many,), head={"store": STORE})
+            waits: list[float] = []
+            while not call.done():
+                asked = time.perf_counter()
+                await running.call("query", store=STORE, text="7", n=10)
+                waits.append(time.perf_counter() - asked)
+            return max(waits) / (time.perf_counter() - began)
+
+        # in pieces, the longest wait is a few of a hundred, or more when the machine holds up this process or the
+        # other one for a moment; in one piece, one query would wait for nearly all of it each time
+        first = itertools.count(1_000, 2_000)
+        async with asyncio.timeout(PATIENCE_S):
+            while await longest_wait(np.arange(start := next(first), start + 2_000)) > 0.5:
+                pass
 
 
 async def test_a_text_that_the_embedder_cannot_take_gets_zeros_and_the_others_their_vectors(tmp_path: Path) -> None:
