@@ -75,6 +75,16 @@ async def complete(corpus: Corpus) -> None:
             await asyncio.sleep(0.02)
 
 
+async def looked_for_useless(corpus: Corpus) -> None:
+    """Wait until the look for vectors of no use that follows the start is over."""
+    assert corpus._meaning is not None
+    succession = corpus._meaning.succession
+    async with asyncio.timeout(PATIENCE_S):
+        while succession._removed:
+            await asyncio.sleep(0.02)
+    await succession._lane.run(lambda: None)
+
+
 async def test_the_old_embedder_answers_until_the_new_one_is_complete_and_is_then_gone(
     vault: Path, state: Path, service: Service, gate: threading.Event
 ) -> None:
@@ -233,7 +243,8 @@ async def test_vectors_of_texts_that_are_gone_are_forgotten_and_shared_ones_are_
         (vault / folder / "twin.md").write_text("both say this\n")
     async with opened(vault, state, embedder="hash") as corpus:
         await embedded(corpus)
-        await cached_are(state, {HASH: len(WORDS) + 1})
+        await looked_for_useless(corpus)
+        assert await asyncio.to_thread(cached, state) == {HASH: len(WORDS) + 1}
         (vault / "one" / "twin.md").unlink()
         (vault / "birchmoor.md").unlink()
         await until_found(corpus, "birchmoor", [])
@@ -256,7 +267,7 @@ async def test_a_folder_that_goes_and_comes_back_finds_its_vectors(
     monkeypatch.setattr(succession, "_REMOVED_CHUNKS", 1)
     async with opened(vault, state, embedder="hash") as corpus:
         await embedded(corpus)
-        await complete(corpus)
+        await looked_for_useless(corpus)
         await asyncio.to_thread(forbid_second_vectors, state)
         for word in WORDS:
             (vault / f"{word}.md").rename(tmp_path / f"{word}.md")
