@@ -43,7 +43,7 @@ class ChromaServer:
         self._process = subprocess.Popen(
             [command, "run", "--path", self.folder, *address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        wait_until(lambda: listens(self.port))
+        wait_until(lambda: listens(self.port), within_s=_PATIENCE_S)
 
     def stop(self) -> None:
         if self._process:
