@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.protocol.json_body import MAX_DEPTH, MAX_VALUES, BadJson, parse
+from tests.effort import growth
 
 json_values = st.recursive(
     st.none()
@@ -76,18 +76,12 @@ def test_a_long_text_is_one_value_whatever_it_holds(text: str) -> None:
     "unit", [b'\\"', b'"', b'"\\', b"[", b"]", b"[]", b'"[', b"\\u"], ids=lambda unit: unit.decode()
 )
 def test_the_time_grows_no_faster_than_the_body(unit: bytes) -> None:
-    def cost(count: int) -> float:
-        body = b'"' + b"[" * (MAX_DEPTH + 1) + unit * count
-        times: list[float] = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            with pytest.raises(BadJson):
-                parse(body)
-            times.append(time.perf_counter() - begin)
-        return min(times)
+    def refused(count: int) -> None:
+        with pytest.raises(BadJson):
+            parse(b'"' + b"[" * (MAX_DEPTH + 1) + unit * count)
 
-    small, large = cost(50_000), cost(400_000)
-    assert large < 0.001 + 25 * small  # eight times the body; a retry per character would be sixty-four
+    # a retry per character would be sixty-four
+    assert growth(refused, 50_000, 8, enough=25) <= 25
 
 
 @pytest.mark.parametrize(

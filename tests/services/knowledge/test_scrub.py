@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from sidecar.bridge.token import new_token
 from sidecar.services.knowledge import invisible, steering
 from sidecar.services.knowledge.scrub import ADDRESS, EMAIL, HOME, PHONE, SECRET, Scrubber, names_secret
+from tests.effort import growth
 
 TOKEN = new_token()
 OWN = "own.Token/with=signs-of-any-kind-0123456789"
@@ -158,14 +158,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-def work_s(call: Any, text: str) -> float:
-    """Processor time of one call, the least of three."""
-    times = []
-    for _ in range(3):
-        begin = time.thread_time()
-        call(text)
-        times.append(time.thread_time() - begin)
-    return min(times)
+THRICE_DOUBLED = 2.5**3
 
 
 @pytest.mark.parametrize(
@@ -174,26 +167,16 @@ def work_s(call: Any, text: str) -> float:
     ids=["scrub", "steering", "invisible"],
 )
 def test_n14_twice_the_text_is_at_most_about_twice_the_work(look: Any) -> None:
-    # all pieces together, so that the measured times are long enough to be told apart
-    slow = {}
     for piece in PIECES:
-        size = 20_000
-        once, twice = work_s(look, piece * (size // len(piece))), work_s(look, piece * (2 * size // len(piece)))
-        if twice > 2.5 * once + 0.002:
-            slow[piece] = (once, twice)
-    for piece in list(slow):  # once more, larger: a busy machine is no reason
-        once, twice = work_s(look, piece * (80_000 // len(piece))), work_s(look, piece * (160_000 // len(piece)))
-        if twice <= 2.5 * once + 0.002:
-            del slow[piece]
-    assert slow == {}
+        grown = growth(lambda size, piece=piece: look(piece * (size // len(piece))), 5_000, 8, enough=THRICE_DOUBLED)
+        assert grown <= THRICE_DOUBLED, piece
 
 
 def test_n14_control_a_pattern_that_goes_back_is_found_out() -> None:
     import re
 
     naive = re.compile(r"[\w.%+-]+@[\w-]+\.[a-z]+")
-    once, twice = work_s(naive.search, "a" * 4_000), work_s(naive.search, "a" * 8_000)
-    assert twice > 2.5 * once
+    assert growth(lambda size: naive.search("a" * size), 1_000, 8) > THRICE_DOUBLED
 
 
 @pytest.mark.parametrize(
