@@ -25,6 +25,7 @@ from tests.daemons import start_daemon
 from tests.e2e.served import tools_of
 from tests.eras import ENVELOPE, MODERN
 from tests.lab import wait_until
+from tests.security.starts import run_first
 from tests.services.knowledge.examples import SKILL, trace
 from tests.stdio import PATIENCE_S, Household, Pipes, RelayProcess, command, relay_environment
 
@@ -66,6 +67,7 @@ async def test_the_python_client_lists_reads_and_searches(
             assert client.server_info is not None and client.server_info.name == "vault-sidecar"
             assert [tool.name for tool in (await client.list_tools()).tools] == tools_of(*surface[1:])
             assert text(await client.call_tool("read_note", {"path": "Plum.md"})).startswith("# Plum")
+            await asyncio.to_thread(wait_until, lambda: home.status()["settled"])
             assert "Plum.md" in text(await client.call_tool("search_notes", {"query": "plum tree"}))
             assert (await client.call_tool("read_note", {"path": "../x.md"})).is_error
         log.seek(0)
@@ -316,9 +318,12 @@ def test_it_ends_with_code_0_when_stdin_closes_whatever_it_is_doing(home: Househ
     assert client.end() == 0, "with a subscription open"
 
 
-def test_what_was_asked_before_stdin_closed_is_answered(home: Household) -> None:
+PATIENT = "from sidecar.protocol.stdio import relay\nrelay._LAST_CALLS_S = 60.0\n"
+
+
+def test_what_was_asked_before_stdin_closed_is_answered(home: Household, tmp_path: Path) -> None:
     home.relay().shake_hands()
-    client = home.relay()
+    client = home.relay(**run_first(tmp_path, PATIENT))
     last = client.begin("tools/call", {"name": "list_notes", "arguments": {}})
     assert client.end() == 0
     assert json.loads(client.rest().splitlines()[-1])["id"] == last

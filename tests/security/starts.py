@@ -48,6 +48,13 @@ class Ended:
     err: str
 
 
+def run_first(folder: Path, code: str) -> dict[str, str]:
+    """Variables with which a process, and what it starts, runs `code` before anything else."""
+    hooks = Path(tempfile.mkdtemp(dir=folder))
+    (hooks / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": os.pathsep.join((str(hooks), str(REPOSITORY)))}
+
+
 class Site:
     """A vault and a state root that no daemon has touched yet, without a keyring. To be closed."""
 
@@ -85,9 +92,7 @@ class Site:
 
     def run_first(self, code: str) -> dict[str, str]:
         """Variables with which a start runs `code` before anything else."""
-        hooks = Path(tempfile.mkdtemp(dir=self.folder))
-        (hooks / "sitecustomize.py").write_text(code)
-        return {"PYTHONPATH": os.pathsep.join((str(hooks), str(REPOSITORY)))}
+        return run_first(self.folder, code)
 
     def write_down(self) -> dict[str, str]:
         """Variables with which a start writes down the `events` of its process."""

@@ -19,7 +19,7 @@ from tests.bridge.peers import Stranger, http_answer, relay_to
 from tests.daemons import start_daemon
 from tests.lab import wait_until
 from tests.living import listening
-from tests.security.starts import Site
+from tests.security.starts import run_first
 from tests.stdio import PATIENCE_S, Household, RelayProcess, command, relay_environment
 
 MIB = 1 << 20
@@ -35,13 +35,6 @@ def home(tmp_path: Path) -> Iterator[Household]:
 def works(client: RelayProcess) -> bool:
     """Whether a call is answered out of the vault."""
     return client.text("read_note", path="Plum.md").startswith("# Plum")
-
-
-def run_first(folder: Path, code: str) -> dict[str, str]:
-    """Variables with which a relay, and a daemon it starts, run `code` before anything else."""
-    site = Site.__new__(Site)  # the one method needs no vault of its own
-    site.folder = folder
-    return site.run_first(code)
 
 
 def fields(published: endpoint.Endpoint) -> dict[str, object]:

@@ -13,7 +13,7 @@ import pytest
 from sidecar.contract import single
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
-from sidecar.protocol.stdio import link
+from sidecar.protocol.stdio import link, relay
 from sidecar.protocol.stdio.messages import header_value
 from sidecar.protocol.stdio.post import Broken, Post
 from sidecar.protocol.stdio.relay import MOST_CALLS
@@ -245,7 +245,8 @@ def test_what_needs_no_answer_gets_none(rig: Rig, lab: Running) -> None:
     assert client.others == [] and client._answers == {}
 
 
-def test_the_last_line_needs_no_end_and_is_answered(rig: Rig, lab: Running) -> None:
+def test_the_last_line_needs_no_end_and_is_answered(rig: Rig, lab: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "_LAST_CALLS_S", 60.0)
     client, _ = rig.relay()
     client.tools()
     client._to.write(wire.call("ping", message_id="last"))
@@ -375,7 +376,8 @@ def catalogue() -> McpPath:
     return McpPath(build_server(single(the_lab.SURFACE), the_lab.Lab().core))
 
 
-def test_without_a_daemon_the_tools_are_listed_and_a_call_says_why(rig: Rig) -> None:
+def test_without_a_daemon_the_tools_are_listed_and_a_call_says_why(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "_NOT_AGAIN_S", 60.0)
     client, starter = rig.relay(stand_in=catalogue)
     assert client.shake_hands()["instructions"] == "Tools for tests."
     assert client.tools()[0] == "echo"
