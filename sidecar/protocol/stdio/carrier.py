@@ -165,8 +165,11 @@ class Carrier:
         subscription = Subscription(call, self._send, self._finish)
         while not call.cancelled and not subscription.is_refused:
             try:
-                lent = self._link.lend()
+                # a subscription alone is no reason to start a daemon
+                lent = self._link.lend(start=not subscription.is_acknowledged)
             except Away:
+                if call.cancelled:
+                    return
                 lent = self._stand_in.lend()
             post = Post(lent.connection)
             call.carry(post)
@@ -180,8 +183,6 @@ class Carrier:
                 lent.connection.close()
             if not call.cancelled and not subscription.is_refused:
                 time.sleep(_LISTEN_AGAIN_S)
-                if subscription.is_acknowledged:
-                    self._link.wait()  # a subscription alone is no reason to start a daemon
 
     def _is_superseded(self, lent: Lent) -> bool:
         """There is a daemon by now, and this is not it."""

@@ -13,6 +13,7 @@ import contextlib
 import http.client
 import json
 import logging
+import math
 import select
 import socket
 import threading
@@ -134,21 +135,15 @@ class Link:
         """The daemon that is there now."""
         return self._found
 
-    def wait(self) -> None:
-        """Return once a daemon is there, however long that takes; none is started for it. Blocks."""
-        with self._turn:
-            while self._found is None and not self._closed:
-                self._turn.wait()
-
-    def lend(self) -> Lent:
-        """A connection to the daemon; where none runs, one is started. Blocks.
+    def lend(self, *, start: bool = True) -> Lent:
+        """A connection to the daemon. Where none runs, one is started, or else waited for, however long. Blocks.
 
         Raises:
             Away: there is none, and none can be started.
         """
-        give_up = time.monotonic() + self._patience_s
+        give_up = time.monotonic() + self._patience_s if start else math.inf
         while True:
-            found = self._wanted_daemon()
+            found = self._wanted_daemon() if start else self._coming_daemon()
             kept = self._take_kept(found)
             if kept is not None:
                 return kept
@@ -182,6 +177,14 @@ class Link:
                     raise Away("The client has gone.")
                 self._wanted = True
                 self._turn.notify_all()
+                self._turn.wait()
+            return self._found
+
+    def _coming_daemon(self) -> Found:
+        with self._turn:
+            while self._found is None:
+                if self._closed:
+                    raise Away("The client has gone.")
                 self._turn.wait()
             return self._found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.bridge.client import NotRunning
 from sidecar.contract import single
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.server import build_server
@@ -23,7 +25,7 @@ from tests.eras import HANDSHAKE, MODERN
 from tests.eras import modern as modern_over_http
 from tests.lab import Running, wait_until
 from tests.protocol.stdio.conftest import Rig, another_lab
-from tests.stdio import HELLO
+from tests.stdio import HELLO, PATIENCE_S
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("tools/list", {}),
@@ -349,6 +351,38 @@ def test_a_subscription_outlives_the_daemon(rig: Rig) -> None:
         assert [message for message in client.others if "acknowledged" in message.get("method", "")] == []
         assert listening not in client._answers
     assert starter.times == started, "nobody asked for a daemon"
+
+
+def test_a_subscription_that_notices_the_end_first_starts_no_daemon(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused, looks = threading.Event(), 0
+    lines, connect, recorded = link._Stream.lines, link.client.connect, link.client.recorded
+
+    def lines_late(stream: link._Stream) -> Iterator[dict[str, Any]]:
+        yield from lines(stream)
+        assert refused.wait(PATIENCE_S)
+
+    def connect_noted(*args: Any) -> HTTPConnection:
+        try:
+            return connect(*args)
+        except NotRunning:
+            refused.set()
+            raise
+
+    def recorded_noted(state: Path) -> Any:
+        nonlocal looks
+        looks += 1
+        return recorded(state)
+
+    monkeypatch.setattr(link._Stream, "lines", lines_late)
+    monkeypatch.setattr(link.client, "connect", connect_noted)
+    monkeypatch.setattr(link.client, "recorded", recorded_noted)
+    client, starter = rig.relay(start=lambda: None)
+    with another_lab(rig.state):
+        listen(client)
+        started, before = starter.times, looks
+        refused.clear()
+    wait_until(lambda: looks >= before + 2)
+    assert starter.times == started
 
 
 def test_a_connection_that_the_daemon_closed_meanwhile_is_not_used(rig: Rig, lab: Running) -> None:
