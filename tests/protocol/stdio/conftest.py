@@ -16,7 +16,7 @@ from sidecar.errors import BadConfig
 from sidecar.protocol.http import McpPath
 from sidecar.protocol.stdio.relay import Relay
 from sidecar.protocol.stdio.stand_in import StandIn
-from tests.lab import INSTANCE, Running, in_thread
+from tests.lab import INSTANCE, Running, in_thread, wait_until
 from tests.stdio import PATIENCE_S, Pipes
 
 
@@ -55,11 +55,29 @@ def no_stand_in() -> McpPath:
     raise AssertionError("the stand-in is not needed")
 
 
+class Noted(Relay):
+    """A relay that says what it has heard, once it has told its client."""
+
+    found = 0
+    """Daemons."""
+    changes = 0
+    """Of the tools. A daemon that is found is one too."""
+
+    def _found(self) -> None:
+        super()._found()
+        self.found += 1
+
+    def _tools_changed(self) -> None:
+        super()._tools_changed()
+        self.changes += 1
+
+
 @dataclass
 class Rig:
     """Relays on one state folder."""
 
     state: Path
+    relays: list[Noted] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def relay(
@@ -73,12 +91,17 @@ class Rig:
         to_relay, from_client = os.pipe()
         to_client, from_relay = os.pipe()
         starter = Starter(start)
-        relay = Relay(self.state, path, start=starter, stand_in=StandIn(stand_in), output=from_relay)
+        relay = Noted(self.state, path, start=starter, stand_in=StandIn(stand_in), output=from_relay)
+        self.relays.append(relay)
         thread = threading.Thread(target=self._run, args=(relay, to_relay, from_relay))
         thread.start()
         pipes = Pipes(os.fdopen(from_client, "wb"), os.fdopen(to_client, "rb"))
         self._stack.callback(self._end, pipes, thread)
         return pipes, starter
+
+    def until_found(self) -> None:
+        """Wait until the last relay is through with finding a daemon: who shakes hands now hears of it no more."""
+        wait_until(lambda: self.relays[-1].found > 0)
 
     def _run(self, relay: Relay, to_relay: int, from_relay: int) -> None:
         with os.fdopen(to_relay, "rb") as stream:

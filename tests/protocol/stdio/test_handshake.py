@@ -16,8 +16,9 @@ from tests.stdio import Pipes
 PATH = "/mcp/stateful"
 
 
-def connected(rig: Rig, **options: object) -> Pipes:
-    client, _ = rig.relay(path=PATH, **options)  # type: ignore[arg-type]
+def connected(rig: Rig) -> Pipes:
+    client, _ = rig.relay(path=PATH)
+    rig.until_found()
     client.shake_hands()
     return client
 
@@ -59,6 +60,7 @@ def test_many_calls_that_meet_an_ended_session_at_once_are_all_answered(rig: Rig
 def test_the_next_daemon_gets_a_handshake_of_its_own(rig: Rig) -> None:
     client, _ = rig.relay(path=PATH, start=lambda: None)
     with another_lab(rig.state):
+        rig.until_found()
         client.shake_hands(protocolVersion="2025-06-18")
         assert client.text("echo", text="one") == "one"
     with another_lab(rig.state) as second:
@@ -89,7 +91,9 @@ def test_news_of_the_tools_come_once(rig: Rig, lab: Running) -> None:
 
 
 def test_a_handshake_with_the_catalogue_is_made_up_for_when_a_daemon_comes(rig: Rig) -> None:
-    client = connected(rig, stand_in=lambda: McpPath(build_server(single(the_lab.STATEFUL), the_lab.Lab().core)))
+    catalogue = build_server(single(the_lab.STATEFUL), the_lab.Lab().core)
+    client, _ = rig.relay(path=PATH, stand_in=lambda: McpPath(catalogue))
+    client.shake_hands()
     with another_lab(rig.state) as late:
         client.hear("notifications/tools/list_changed")
         assert client.text("echo", text="x") == "x"
