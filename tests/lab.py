@@ -265,6 +265,11 @@ class Running:
         self.loop.call_soon_threadsafe(run)
         return done.result(PATIENCE_S)
 
+    def pass_time(self, seconds: float) -> None:
+        """Have the listener's clock go forward by so much at once."""
+        clock = self.loop.time
+        self.on_loop(lambda: setattr(self.loop, "time", lambda: clock() + seconds))
+
 
 @asynccontextmanager
 async def running(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
 
 import pytest
 from aiohttp import web
@@ -13,9 +12,10 @@ from aiohttp import web
 from sidecar.web.app import Limits
 from sidecar.web.connections import Deadlines, Door
 from tests import wire
-from tests.lab import in_thread, wait_until
+from tests.lab import Running, in_thread, wait_until
 
-QUICK = Limits(max_body_bytes=1000, deadlines=Deadlines(first_s=0.3, body_s=0.3, unread_s=0.5, linger_s=0.1))
+LIMITS = Limits(deadlines=Deadlines(first_s=60.0, body_s=60.0, unread_s=60.0, linger_s=0.1))
+LATER_S = 61.0  # and within the time for which a connection is kept without a request
 
 
 @pytest.mark.parametrize(
@@ -30,39 +30,50 @@ QUICK = Limits(max_body_bytes=1000, deadlines=Deadlines(first_s=0.3, body_s=0.3,
     ids=["nothing", "a letter", "half a head", "an open path", "identity"],
 )
 def test_a_connection_without_a_valid_token_is_closed(sent: bytes) -> None:
-    with in_thread(limits=QUICK) as lab, wire.Wire(lab.port) as client:
+    with in_thread(limits=LIMITS) as lab, wire.Wire(lab.port) as client:
         client.send(sent.replace(b"%d", str(lab.port).encode()))
         if b"%d" in sent:
             assert client.reply().status in (400, 404)
+        wait_until(lambda: lab.listener.connections == 1)
+        lab.pass_time(LATER_S)
         assert client.at_end()
 
 
 def test_a_connection_with_a_valid_token_outlives_the_first_deadline() -> None:
-    with in_thread(limits=QUICK) as lab, wire.Wire(lab.port) as client:
+    with in_thread(limits=LIMITS) as lab, wire.Wire(lab.port) as client:
         request = wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token), wire.call("ping"))
         client.send(request)
         assert client.reply().status == 200
-        time.sleep(3 * QUICK.deadlines.first_s)  # the deadline itself is what is waited for
+        lab.pass_time(LATER_S)
         client.send(request)
         assert client.reply().status == 200
 
 
 def test_a_body_that_does_not_end_is_answered_408_and_closed() -> None:
-    with in_thread(limits=QUICK) as lab, wire.Wire(lab.port) as client:
+    with in_thread(limits=LIMITS) as lab, wire.Wire(lab.port) as client:
         client.send(wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token) | {"Content-Length": "100"}))
         client.send(b"abc")
+        wait_until(lambda: lab.on_loop(lambda: lab.served != []))  # the headers are in
+        lab.pass_time(LATER_S)
         assert client.reply().status == 408
         assert client.at_end()
 
 
 def test_a_client_that_stops_reading_is_dropped() -> None:
-    with in_thread(limits=QUICK) as lab, socket.socket() as client:
+    with in_thread(limits=LIMITS) as lab, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", lab.port))
         client.sendall(wire.request("POST", "/mcp", wire.mcp_headers(lab.port, lab.token), wire.tool("large")))
-        wait_until(lambda: lab.lab.calls == 1)
+        wait_until(lambda: lab.on_loop(lambda: is_stuck(lab)))
         assert lab.listener.connections == 1
+        lab.pass_time(LATER_S)
         wait_until(lambda: lab.listener.connections == 0)
+
+
+def is_stuck(lab: Running) -> bool:
+    """A client has left unread what was sent to it."""
+    assert lab.listener._door is not None
+    return any(connection._unread is not None for connection in lab.listener._door._open)
 
 
 def test_the_oldest_stranger_makes_room_and_a_good_client_is_served() -> None:
