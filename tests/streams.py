@@ -139,7 +139,7 @@ def unread(lab: Running, sent: bytes) -> wire.Wire:
     settled = [-1, 0]
 
     def stuck() -> bool:
-        settled[:] = settled[1], lab.lab.flooded
+        settled[:] = settled[1], lab.on_loop(lambda: lab.lab.flooded)
         return settled[0] == settled[1] > 0
 
     wait_until(stuck)

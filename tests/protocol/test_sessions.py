@@ -245,7 +245,7 @@ def test_a_session_in_use_does_not_end(few: Running, clock: Clock) -> None:
         few.on_loop(few.lab.leave.set)
         assert client.reply().status == 200
         stream.socket.close()
-    wait_until(lambda: all(session.uses == 0 for session in few.sessions))
+    wait_until(lambda: few.on_loop(lambda: all(session.uses == 0 for session in few.sessions)))
     clock.now_s += 11
     assert post(few, streaming, LIST).status == post(few, calling_, LIST).status == 404
 
