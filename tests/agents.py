@@ -62,6 +62,13 @@ def roster_of(vault: Path) -> tuple[Jail, Roster]:
     return jail, Roster(jail, "Agents", "Agents/Memory.md", lambda _: False)
 
 
+def pass_time(seconds: float) -> None:
+    """Have the clock of the running loop go forward by so much at once."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    setattr(loop, "time", lambda: clock() + seconds)  # noqa: B010 - a method, to a checker of types
+
+
 class NoWait:
     """Takes note of how long was to be waited, and lets go on."""
 

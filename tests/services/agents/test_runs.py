@@ -16,8 +16,8 @@ from sidecar.errors import Busy, NotFound, NotRunnable, RunFailed
 from sidecar.services.agents import provider as agents_provider
 from sidecar.services.agents.agents import Requester
 from sidecar.services.agents.turns import Pace
-from tests.agents import CLIENT, PERSONA, SCOUT, Rig, aside, rig, write_agent
-from tests.provider import Asked, Fail, Hang, Provider, Say, Use, provider
+from tests.agents import CLIENT, PERSONA, SCOUT, Rig, aside, pass_time, rig, write_agent
+from tests.provider import PATIENCE_S, Asked, Fail, Hang, Provider, Say, Use, provider
 
 KINDS = ["openai", "anthropic"]
 BOTH = pytest.mark.parametrize("kind", KINDS)
@@ -26,7 +26,7 @@ FREE = SCOUT.replace("tools: read_note, search_notes, semantic_search\n", "")
 
 async def arrived(played: Provider, requests: int = 1) -> None:
     """Wait until the provider was asked so often."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(played.asked) < requests:
             await asyncio.sleep(0.005)
 
@@ -387,17 +387,22 @@ async def test_no_answer_is_an_error(tmp_path: Path, text: str) -> None:
 )
 async def test_a_turn_that_hangs_ends_the_run(tmp_path: Path, kind: str, key: str | None) -> None:
     with provider(Hang()) as played:
-        async with rig(tmp_path, played, kind=kind, key=key, pace=Pace(turn_s=0.2)) as r:
-            assert await r.refusal() == "'Scout' failed: the provider did not answer in 0.2 seconds."
+        async with rig(tmp_path, played, kind=kind, key=key, pace=Pace(turn_s=60)) as r:
+            refusal = asyncio.create_task(r.refusal())
+            await arrived(played)
+            pass_time(61)
+            assert await refusal == "'Scout' failed: the provider did not answer in 60 seconds."
             assert r.records()[0].outcome == "timeout"
     assert len(played.asked) == 1
 
 
 async def test_a_run_that_takes_too_long_ends(tmp_path: Path) -> None:
     with provider(Use([("read_note", {})]), Hang()) as played:
-        async with rig(tmp_path, played, pace=Pace(run_s=1.5)) as r:
-            await r.agents._asking.run(__import__, "sidecar.services.agents.conversation")  # not part of its time
-            assert await r.refusal() == "'Scout' did not finish in 0.025 minutes."
+        async with rig(tmp_path, played, pace=Pace(turn_s=600, run_s=300)) as r:
+            refusal = asyncio.create_task(r.refusal())
+            await arrived(played, 2)
+            pass_time(301)
+            assert await refusal == "'Scout' did not finish in 5 minutes."
             [record] = r.records()
     assert (record.outcome, record.turns, record.tools) == ("timeout", 2, {"read_note": 1})
 
@@ -438,13 +443,13 @@ async def test_a_run_that_is_over_and_tidies_up_cannot_be_cancelled(
     with provider() as played:
         async with rig(tmp_path, played) as r:
             running = r.begin()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await closing.wait()
             run_id = r.records()[0].id
             with pytest.raises(NotFound):
                 r.agents.cancel(run_id)
             close.set()
-            assert await asyncio.wait_for(running, 20) == "done"
+            assert await asyncio.wait_for(running, PATIENCE_S) == "done"
 
 
 async def test_who_leaves_ends_the_run_and_it_is_recorded(tmp_path: Path) -> None:
@@ -517,7 +522,7 @@ async def test_d23_checks_that_fail_come_before_busy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["answer", "error", "time-out", "leave", "cancel", "the provider dies"])
 async def test_d23_a_slot_is_free_after_every_end(tmp_path: Path, ending: str) -> None:
     step = {"answer": Say("ok"), "error": Fail(401)}.get(ending, Hang())
-    pace = Pace(turn_s=0.2 if ending == "time-out" else 60.0, delays_s=())
+    pace = Pace(turn_s=60, delays_s=())
     with provider(Hang()) as played:
         async with rig(tmp_path, played, pace=pace) as r:
             if ending in ("leave", "cancel", "the provider dies"):
@@ -531,8 +536,12 @@ async def test_d23_a_slot_is_free_after_every_end(tmp_path: Path, ending: str) -
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             else:
                 played.plays(step)
-                for _ in range(3):
-                    await asyncio.gather(r.begin(), return_exceptions=True)
+                for number in range(1, 4):
+                    run = r.begin()
+                    if ending == "time-out":
+                        await arrived(played, number)
+                        pass_time(61)
+                    await asyncio.gather(run, return_exceptions=True)
             played.plays(Say("there was room"))
             assert await r.run() == "there was room"
             if ending in ("leave", "cancel", "the provider dies"):
@@ -559,7 +568,7 @@ async def test_s18_of_fifty_at_once_never_more_than_two_run(tmp_path: Path) -> N
             r.agents.toolbox = Slow()
             played.plays(Use([("read_note", {})]), Use([("read_note", {})]), Say("done"))
             tasks = [r.begin(task=f"task {n}") for n in range(50)]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while len(inside) < 2 or sum(task.done() for task in tasks) < 48:
                     most = max(most, len(r.agents._running))
                     await asyncio.sleep(0.005)
