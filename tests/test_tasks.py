@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
+from sidecar import tasks
 from sidecar.errors import Unreadable
 from sidecar.tasks import Unbroken
 
@@ -35,6 +37,11 @@ class Change:
             await asking
 
 
+def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the log says of changes; others may write there too."""
+    return [record for record in caplog.records if record.name == tasks.logger.name]
+
+
 async def test_who_waits_gets_the_result_or_the_failure() -> None:
     unbroken = Unbroken()
     change = Change()
@@ -54,7 +61,7 @@ async def test_a_change_is_made_although_nobody_waits_any_more(caplog: pytest.Lo
     assert not closing.done() and not change.made
     change.go_on.set()
     await closing
-    assert (change.made, caplog.records) == ([7], [])
+    assert (change.made, told(caplog)) == ([7], [])
 
 
 async def test_without_it_the_change_ends_with_who_asked() -> None:
@@ -85,6 +92,6 @@ async def test_a_failure_that_nobody_waits_for_is_in_the_log(
     change.go_on.set()
     await unbroken.close()
     await asyncio.sleep(0)
-    [record] = caplog.records
+    [record] = told(caplog)
     assert record.getMessage().endswith(line)
     assert (record.exc_info is not None) is isinstance(failure, ZeroDivisionError)
