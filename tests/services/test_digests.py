@@ -35,7 +35,8 @@ ONCE_MORE = "The digest of 2026-11-30 exists already."
 def put(vault: Path, notes: dict[str, str]) -> Path:
     for path, text in notes.items():
         (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text(text)
+        (vault / ".draft").write_text(text)
+        (vault / ".draft").replace(vault / path)  # else it would be empty for a moment
     return vault
 
 

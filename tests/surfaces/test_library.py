@@ -46,7 +46,8 @@ NOTES: dict[str, str | bytes] = {
 def write(vault: Path, notes: dict[str, str | bytes]) -> Path:
     for path, text in notes.items():
         (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_bytes(text.encode() if isinstance(text, str) else text)
+        (vault / ".draft").write_bytes(text.encode() if isinstance(text, str) else text)
+        (vault / ".draft").replace(vault / path)  # else it would be empty for a moment
     return vault
 
 
