@@ -18,6 +18,7 @@ from sidecar.config import Config, DigestConfig, NotesConfig, ServeOptions
 from sidecar.contract import Text, composite
 from sidecar.daemon.assembly import open_core
 from sidecar.errors import SidecarError
+from sidecar.index import corpus as corpus_module
 from sidecar.index.corpus import Corpus
 from sidecar.services.copies import Copies
 from sidecar.services.core import Core
@@ -25,6 +26,7 @@ from sidecar.services.protection import Protection
 from sidecar.surfaces import SURFACES
 from sidecar.tasks import Lane
 from tests.calls import call_by
+from tests.index.rigs import PATIENCE_S
 from tests.index.vaults import opened
 
 CATALOGUE = composite(SURFACES)
@@ -91,10 +93,13 @@ async def open_tools(
     wanted = given.model_copy(update={"notes": notes, "digest": digest or given.digest})
     options = ServeOptions(wanted, vault, state, "test")
     protection = Protection(wanted.agents.folder, wanted.agents.memory_note)
-    async with opened(vault, state, embedder=embedder) as corpus:
-        settings = Lane("settings")
-        try:
-            async with open_core(options, corpus, SURFACES, protection, None, settings) as core:
-                yield Tools(corpus, core, Copies(state))
-        finally:
-            await settings.close()
+    with pytest.MonkeyPatch.context() as patch:
+        # who waits no longer is answered without what was written a moment ago, and an index may be held up
+        patch.setattr(corpus_module, "_OWN_WRITES_S", PATIENCE_S)
+        async with opened(vault, state, embedder=embedder) as corpus:
+            settings = Lane("settings")
+            try:
+                async with open_core(options, corpus, SURFACES, protection, None, settings) as core:
+                    yield Tools(corpus, core, Copies(state))
+            finally:
+                await settings.close()
