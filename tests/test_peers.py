@@ -106,7 +106,7 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path, vault: Path) -> Non
     with Home(tmp_path / "home").server(sys.executable, "-c", GREP, str(vault)) as server:
         child = os.pidfd_open(json.loads(asking(server)("surroundings"))["child"])
         assert select.select([child], [], [], 0)[0] == []  # it runs
-    assert select.select([child], [], [], 5)[0] == [child]
+    assert select.select([child], [], [], 60)[0] == [child]
     os.close(child)
 
 
