@@ -33,8 +33,8 @@ from sidecar.services.databases import Databases, Found, Source, open_databases
 from sidecar.surfaces.databases import SURFACE
 from tests.calls import call_by
 from tests.index.embedders import FACTORY
+from tests.index.rigs import PATIENCE_S, PATIENT
 
-PATIENCE_S = 30.0
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 
 
@@ -65,7 +65,7 @@ async def shelf(ground: Ground, embedder: str | None = None) -> AsyncIterator[Da
         readers = await stack.enter_async_context(DocumentReaders(os.environ, ground.state_dir))
         workers = None
         if embedder:
-            options = VectorOptions(embedder, ground.state_dir, os.environ, factory=FACTORY)
+            options = VectorOptions(embedder, ground.state_dir, os.environ, factory=FACTORY, patience=PATIENT)
             workers = await stack.enter_async_context(Workers(ground.state_dir / "chroma", options))
 
         def open_folder(folder: Path, place: Path, whose: str) -> AbstractAsyncContextManager[Corpus]:
@@ -243,6 +243,7 @@ async def test_one_whose_index_cannot_be_opened_holds_up_no_other(ground: Ground
     async with shelf(ground) as databases:
         await databases.add("second", str(docs))
         await until(lambda: list(databases.listed().loaded) == ["second"])
+        await until(lambda: "can't be opened" in str([d.why for d in databases._all.values()]))
         assert await refusal(databases, "docs", "x", None, 10) == (
             "'docs' is registered but not loaded yet: its index can't be opened. Try again soon."
         )
