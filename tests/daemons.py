@@ -16,7 +16,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 START_S = 60.0
-STOP_S = 20.0
+STOP_S = 60.0
 TOKEN_VARIABLE = "SIDECAR_TEST_TOKEN"
 
 

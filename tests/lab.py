@@ -36,7 +36,7 @@ from sidecar.web.app import App, Limits, build_app
 from sidecar.web.listener import Listener, bind
 from sidecar.web.rest import handler
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 T = TypeVar("T")
 SECRET_PATH = "/home/somebody/vault/Secret.md"
 INSTANCE = "0123456789abcdef"

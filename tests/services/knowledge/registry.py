@@ -23,7 +23,7 @@ from sidecar.services.knowledge.skill_md import Visibility
 from sidecar.services.knowledge.unit_schema import TYPES
 from tests.services.knowledge.examples import LOCAL
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Twin:

@@ -33,7 +33,7 @@ from tests.services.knowledge.examples import (
     skill,
     trace,
 )
-from tests.services.knowledge.registry import Registry, Twin, opened
+from tests.services.knowledge.registry import PATIENCE_S, Registry, Twin, opened
 from tests.services.knowledge.test_scrub import OWN, PERSONAL, SECRETS
 
 NOBODY_FINDS = "zzqq xkcdq"
@@ -541,7 +541,7 @@ async def test_vectors_are_kept_over_a_restart_and_made_anew_for_another_embedde
         assert again.embedded == []
     other = Twin(embedder_id="other@1/64")
     async with opened(tmp_path / "state", other) as registry:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not other.embedded:
                 await asyncio.sleep(0.005)
         await registry.with_vectors(1)
@@ -732,7 +732,7 @@ async def test_too_many_at_once_are_told_to_wait(tmp_path: Path) -> None:
     twin.gate.clear()
     async with opened(tmp_path / "state", twin) as registry:
         waiting = [asyncio.create_task(registry.unit(differing(number))) for number in range(70)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while sum(task.done() for task in waiting) < 6:
                 await asyncio.sleep(0.005)
         refused = [str(task.exception()) for task in waiting if task.done()]
