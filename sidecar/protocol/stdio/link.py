@@ -161,7 +161,8 @@ class Link:
     def give_back(self, lent: Lent) -> None:
         """Keep a connection whose last answer was read to its end."""
         with self._turn:
-            if len(self._kept) < _KEPT_CONNECTIONS and lent.found is not None and lent.found is self._found:
+            is_good = lent.found is not None and lent.found is self._found and not self._closed
+            if is_good and len(self._kept) < _KEPT_CONNECTIONS:
                 self._kept.append((time.monotonic(), lent))
                 return
         lent.connection.close()

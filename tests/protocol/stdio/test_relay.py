@@ -416,6 +416,18 @@ def test_a_connection_that_the_daemon_closed_meanwhile_is_not_used(rig: Rig, lab
         assert client.answer(slow)["result"]["content"][0]["text"] == "done", "not even one that may write"
 
 
+def test_a_connection_that_is_given_back_after_the_end_is_closed(
+    rig: Rig, lab: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.relay()
+    monkeypatch.setattr(link._Stream, "cut", lambda _: None)  # the end is not noticed yet
+    way = rig.relays[-1]._link
+    lent = way.lend()
+    way.close()
+    way.give_back(lent)
+    assert lent.connection.sock is None
+
+
 # no daemon at all
 
 
