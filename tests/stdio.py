@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from sidecar.bridge import endpoint, lock
-from sidecar.bridge.client import LocalClient, NotRunning
+from sidecar.bridge.client import LocalClient
 from sidecar.bridge.places import state_dir_of
-from sidecar.errors import AlreadyServed, Unreadable
+from sidecar.errors import AlreadyServed, Unreachable, Unreadable
 from tests.conftest import REPOSITORY
 from tests.daemons import environment
 from tests.eras import ENVELOPE
@@ -164,6 +164,7 @@ class RelayProcess(Pipes):
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
+        self._reader.join(PATIENCE_S)  # else it may read from what is closed
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             try:
@@ -223,10 +224,14 @@ class Household:
             return self.state.exists()
 
     def stop(self) -> None:
-        """End the daemon, if there is one."""
-        with suppress(NotRunning), LocalClient(self.state) as client:
-            client.post("/admin/stop")
-        wait_until(lambda: not self.is_served())
+        """End the daemon, if there is one. It may be ending by itself."""
+
+        def stopped() -> bool:
+            with suppress(Unreachable), LocalClient(self.state) as client:
+                client.post("/admin/stop")
+            return not self.is_served()
+
+        wait_until(stopped)
 
     def __enter__(self) -> Household:
         self.vault.mkdir(parents=True, exist_ok=True)
