@@ -8,6 +8,7 @@ import os
 import secrets
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -277,15 +278,23 @@ def test_a_program_that_does_not_answer_is_the_step_program(
 
 
 def test_a_program_that_keeps_silent_is_ended(
-    place: Place, program: Callable[[str], list[str]], tmp_path: Path
+    place: Place, program: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pid = tmp_path / "pid"
-    text = f"import os, sys\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nsys.stdin.read()"
-    [step] = check_stdio.steps(Stdio(tuple(program(text)), {}), place.state, os.environ, "", patience_s=1.0)
+    begun: list[int] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            begun.append(self.pid)
+
+    monkeypatch.setattr(check_stdio.subprocess, "Popen", Noted)
+    command = tuple(program("import sys\nsys.stdin.read()"))
+    [step] = check_stdio.steps(Stdio(command, {}), place.state, os.environ, "", patience_s=1.0)
     assert (step.name, step.ok) == ("program", False)
     assert "does not answer" in step.says
+    [pid] = begun
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
+        os.kill(pid, 0)
 
 
 def test_the_entrys_environment_reaches_the_program(
