@@ -19,10 +19,32 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def children(pid: int) -> list[int]:
     """Processes started by a process."""
     found: list[int] = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found
+
+
+def arguments(pid: int) -> bytes:
+    """What a process was started with; nothing of one that has gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def environ(pid: int) -> bytes:
+    """The variables that a process was started with; nothing of one that has gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits for its parent to look is dead."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def sockets(pid: int) -> list[str]:

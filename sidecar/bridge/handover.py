@@ -8,7 +8,7 @@ relay may start another one; that one is asked as well.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,10 +26,13 @@ _LOOK_EVERY_S = 0.02
 
 
 @contextmanager
-def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[Owner | None]:
+def hold(
+    state_dir: Path, owner: Owner, instance: str, *, is_called_off: Callable[[], bool] = lambda: False
+) -> Generator[Owner | None]:
     """`lock.hold`, after asking whoever gives way to `owner` to leave. Entering blocks, at most for `PATIENCE_S`.
 
-    Gives what the daemon was started as that made way; None if there was none.
+    Gives what the daemon was started as that made way; None if there was none. Once it `is_called_off` nobody is
+    asked any more, and who has the lock keeps it.
 
     Raises:
         AlreadyServed: another daemon has the lock and keeps it.
@@ -44,7 +47,9 @@ def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[Owner | None
                 stack.enter_context(lock.hold(state_dir, owner, instance))
                 break
             except lock.Held as held:
-                if held.by is None or not lock.gives_way(held.by.owner, owner) or time.monotonic() > give_up:
+                if held.by is None or not lock.gives_way(held.by.owner, owner):
+                    raise
+                if is_called_off() or time.monotonic() > give_up:
                     raise
                 if held.by.instance not in asked and _ask(state_dir, owner, held):
                     asked.add(held.by.instance)

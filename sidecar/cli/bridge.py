@@ -93,9 +93,13 @@ class _Opening:
         place = await asyncio.to_thread(self._place, vault)
         await asyncio.to_thread(_settings, place, given)  # what is wrong with them must not end another daemon
         instance = identity.new_instance()
+        called_off = threading.Event()
         with ExitStack() as held:
-            lock = handover.hold(place.state_dir, "bridge", instance)
-            made_way = await asyncio.to_thread(held.enter_context, lock)
+            lock = handover.hold(place.state_dir, "bridge", instance, is_called_off=called_off.is_set)
+            try:
+                made_way = await asyncio.to_thread(held.enter_context, lock)
+            finally:
+                called_off.set()  # a start that is cancelled leaves the thread to itself
             settings = await asyncio.to_thread(_settings, place, given)
             options = await asyncio.to_thread(self._options, place, settings.config, instance)
             try:

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -104,7 +104,7 @@ class Stranger:
             except OSError:
                 return
             self.connections += 1
-            with connection:
+            with connection, suppress(ConnectionError):  # who has heard enough may be gone already
                 while part := connection.recv(65536):
                     self.heard += part
                     answer = self._answer(part)

@@ -15,6 +15,7 @@ from sidecar.bridge.token import new_token
 from sidecar.bridge.token_store import FileStore, open_token
 from sidecar.errors import Unreadable
 from tests.bridge.keyrings import Late, Memory, Refusing
+from tests.lab import wait_until
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_while_one_question_is_unanswered_no_other_is_asked(state: Path, late: L
     ):
         with pytest.raises(Unreadable, match=reason):
             call()
-    assert sum(thread.name == "keyring" for thread in threading.enumerate()) == 1
+    wait_until(lambda: sum(thread.name == "keyring" for thread in threading.enumerate()) == 1)
     late.answered.set()
     settled()
     store.store(new_token())

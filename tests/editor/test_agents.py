@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.bridge.settings import read_settings
 from tests.editor.conftest import Study
-from tests.editor.plugin import Plugin, Refused
+from tests.editor.plugin import PATIENCE_S, Plugin, Refused
 from tests.lab import wait_until
 from tests.living import contents
 from tests.provider import Hang, Provider, Say, Use, provider
@@ -109,7 +109,7 @@ def test_a_run_is_cancelled_and_a_third_is_refused(staff: Staff) -> None:
     staff.allow("Slow")
     staff.played.plays(Hang())
     begun = [staff.plugin.begin("agents/run", name="Slow", task="Wait.") for _ in range(2)]
-    wait_until(lambda: len(staff.played.asked) == 2)
+    wait_until(lambda: len(staff.played.asked) == 2, within_s=PATIENCE_S)
     with pytest.raises(Refused) as refused:
         staff.plugin.ask("agents/run", name="Slow", task="Wait.")
     assert refused.value.code == "busy"
@@ -190,7 +190,7 @@ def test_closing_stdin_in_the_middle_of_a_run_ends_it_and_records_that(study: St
         staff.write("Slow")
         staff.allow("Slow")
         window.begin("agents/run", name="Slow", task="Wait.")
-        wait_until(lambda: len(played.asked) == 1)
+        wait_until(lambda: len(played.asked) == 1, within_s=PATIENCE_S)
         assert window.close() == 0
     again = study.window()
     again.start()

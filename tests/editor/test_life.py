@@ -22,8 +22,10 @@ from tests.daemons import environment, start_daemon
 from tests.editor.conftest import Study
 from tests.editor.plugin import COMMAND, PATIENCE_S, Plugin, Refused
 from tests.lab import wait_until
-from tests.living import children
+from tests.living import alive, children
+from tests.ports import free_port
 from tests.security import scribes
+from tests.security.starts import run_first
 
 MEANING = {"VAULT_SIDECAR_INDEX_RAG": "true", "VAULT_SIDECAR_INDEX_EMBEDDER": "hash"}
 """A vector worker, and no model to load."""
@@ -42,14 +44,6 @@ def is_free(study: Study) -> bool:
     """Whether nobody holds the vault's lock."""
     with lock.hold(study.state, "command", "test"):
         return True
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits for its parent to look is dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def family(pid: int) -> list[int]:
@@ -109,14 +103,35 @@ PHASES: list[Callable[[Plugin], None]] = [
 ]
 
 
+SLOW = """
+import time
+from sidecar.index.{module} import {owner} as owner
+
+real = owner.{name}
+
+def slow(*args):
+    time.sleep(0.4)
+    return real(*args)
+
+owner.{name} = slow
+"""
+
+
 def make_ready(study: Study, phase: Callable[[Plugin], None]) -> dict[str, str]:
-    """What the phase needs; the environment."""
+    """What the phase needs; the environment. What is to be met in the middle takes its time."""
     if phase in (in_the_middle_of_reading, in_the_middle_of_vectors):
         for number in range(2000):
             study.write(f"Note {number}.md", f"# Note {number}\n\n" + f"It is about thing{number} and more.\n" * 20)
+    if phase is in_the_middle_of_reading:
+        slow = SLOW.format(module="holdings", owner="Holdings", name="store_if_still_so")
+        return run_first(study.vault.parent, slow)
+    if phase is in_the_middle_of_vectors:
+        return MEANING | run_first(
+            study.vault.parent, SLOW.format(module="manifest", owner="Manifest", name="mark_ready")
+        )
     if phase is as_it_asks_the_keyring:
         return HANGING
-    return {} if phase in (in_the_middle_of_reading, as_it_listens) else MEANING
+    return {} if phase is as_it_listens else MEANING
 
 
 @linux
@@ -126,7 +141,7 @@ def test_closing_stdin_ends_everything_in_every_phase(study: Study, phase: Calla
     phase(window)
     processes = family(window.process.pid)
     assert window.close() == 0, window.stderr()
-    wait_until(lambda: not any(map(alive, processes)))
+    wait_until(lambda: not any(map(alive, processes)), within_s=PATIENCE_S)
     if study.state.exists():
         assert is_free(study)
         assert endpoint.read(study.state) is None
@@ -161,7 +176,7 @@ def test_d14_when_the_plugin_is_killed_no_process_and_no_address_is_left(study: 
         processes = family(int(parent.stdout.readline()))
         assert len(processes) >= 2, "the vector worker is among them"
         parent.kill()
-    wait_until(lambda: not any(map(alive, processes)))
+    wait_until(lambda: not any(map(alive, processes)), within_s=PATIENCE_S)
     assert left_cleanly(study)
 
 
@@ -173,13 +188,12 @@ def test_d14_when_the_plugin_is_killed_no_process_and_no_address_is_left(study: 
 def test_when_the_daemon_itself_is_killed_no_process_is_left_and_the_next_start_works(
     study: Study, phase: Callable[[Plugin], None]
 ) -> None:
-    make_ready(study, phase)
-    window = study.window(env=MEANING)
+    window = study.window(env=MEANING | make_ready(study, phase))
     phase(window)
     processes = family(window.process.pid)
     assert len(processes) >= 2
     window.process.kill()
-    wait_until(lambda: not any(map(alive, processes)))
+    wait_until(lambda: not any(map(alive, processes)), within_s=PATIENCE_S)
     again = study.window()
     again.start()
     assert again.settled()["indexed"] == len(list(study.vault.glob("*.md")))
@@ -191,7 +205,7 @@ def test_an_end_in_the_middle_of_writing_tears_nothing(study: Study, how: str) -
     port = window.start(allowWrites=True)["port"]
     paths = [f"Log {number}.md" for number in range(4)]
     with scribes.appending(port, window.ask("token/get")["token"], 0, paths, may_vanish=True) as load:
-        wait_until(lambda: len(load.acknowledged) > 40)
+        wait_until(lambda: len(load.acknowledged) > 40, within_s=PATIENCE_S)
         if how == "pipe":
             assert window.close() == 0
         else:
@@ -253,6 +267,31 @@ def test_flips_that_do_not_wait_for_each_other_leave_the_last_one(study: Study) 
     assert [window.ended() for window in windows[:-1]] == [0, 0, 0]
     found = endpoint.read(study.state)
     assert found is not None and (found.port, found.pid) == (port, windows[-1].process.pid)
+
+
+ASKED = """
+from sidecar.bridge import handover
+
+ask = handover._ask
+
+def asked(*args):
+    open({path!r}, "w").close()
+    return ask(*args)
+
+handover._ask = asked
+"""
+
+
+def test_one_that_is_closed_while_it_waits_for_the_vault_waits_no_longer(study: Study, tmp_path: Path) -> None:
+    """And asks nobody any more to leave."""
+    asked = tmp_path / "asked"
+    study.state.mkdir(mode=0o700, parents=True)
+    with lock.hold(study.state, "bridge", "one that does not listen yet"):
+        window = study.window(env=run_first(tmp_path, ASKED.format(path=str(asked))))
+        window.hello()
+        window.begin("start", settings={"port": 0})
+        wait_until(asked.exists, within_s=PATIENCE_S)
+        assert window.close() == 0
 
 
 # others
@@ -323,7 +362,7 @@ def test_a_command_that_stops_it_is_told_from_a_crash(study: Study) -> None:
 @pytest.fixture
 def taken() -> Iterator[int]:
     """A port that another program listens on; the next one is free."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", free_port())) as server:  # nor does the next one go to a connection
         yield server.getsockname()[1]
 
 
