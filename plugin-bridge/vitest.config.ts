@@ -9,7 +9,8 @@ export default defineConfig({
 	resolve: { alias: { obsidian: fake } },
 	test: {
 		setupFiles: ["test/fake/dom.ts"],
-		testTimeout: 60_000,
+		testTimeout: 240_000,
+		hookTimeout: 60_000,
 		maxWorkers: 2,
 		coverage: {
 			provider: "v8",

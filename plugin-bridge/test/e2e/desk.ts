@@ -18,7 +18,7 @@ const VENV = fileURLToPath(new URL("../../../.venv/bin/vault-sidecar", import.me
 export const REAL = process.env["VAULT_SIDECAR_PROGRAM"] ?? VENV;
 
 /** Wait until `seen` gives something; fails with `what` after a while that no sound run needs. */
-export async function until<T>(what: string | (() => string), seen: () => T | Promise<T>, withinMs = 15_000): Promise<Exclude<T, false | null | undefined>> {
+export async function until<T>(what: string | (() => string), seen: () => T | Promise<T>, withinMs = 60_000): Promise<Exclude<T, false | null | undefined>> {
 	const end = Date.now() + withinMs;
 	for (;;) {
 		const value = await seen();

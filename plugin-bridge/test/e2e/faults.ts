@@ -124,7 +124,7 @@ function faults(): void {
 			await openOn({ deaf: true });
 			const { pid } = desk;
 			desk.toggle("Enable server");
-			await until("stopped", () => desk.controller.view.phase === "stopped", 20_000);
+			await until("stopped", () => desk.controller.view.phase === "stopped");
 			expect(isAlive(pid)).toBe(false);
 		});
 
