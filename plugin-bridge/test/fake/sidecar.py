@@ -56,7 +56,7 @@ class Kept:
 
 class Sidecar:
     def __init__(self):
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.kept = Kept()
         self.server = None
         self.done = 0
@@ -74,7 +74,15 @@ class Sidecar:
     def tell(self, event, params):
         self.say({"method": event, "params": params})
 
+    def tell_state(self):
+        with self.lock:
+            self.tell("state", self.state())
+
     def answer(self, request):
+        with self.lock:  # no state that is newer than the answer goes out before it
+            self.do(request)
+
+    def do(self, request):
         method, params = request["method"], request.get("params", {})
         if method in ODD.get("mute", ()):
             return
@@ -121,7 +129,7 @@ class Sidecar:
         steps = ODD.get("steps", 1)
         for step in range(1, steps + 1):
             self.done = NOTES * step // steps
-            self.tell("state", self.state())
+            self.tell_state()
             threading.Event().wait(ODD.get("step_s", 0.01))
 
     @property
@@ -300,7 +308,7 @@ class Door(http.server.BaseHTTPRequestHandler):
         if not is_open:
             reason = "wrong_token" if given else "no_token"
             sidecar.refused = {"at": TIME, "agent": "test", "reason": reason, "status": 401}
-            sidecar.tell("state", sidecar.state())
+            sidecar.tell_state()
         self.send_response(200 if is_open else 401)
         self.send_header("Content-Length", "0")
         self.end_headers()
