@@ -303,6 +303,7 @@ class Door(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         sidecar = self.server.sidecar
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))  # else the end may overtake the answer
         given = self.headers.get("Authorization")
         is_open = given == f"Bearer {sidecar.kept.token}"
         if not is_open:
