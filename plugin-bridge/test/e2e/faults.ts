@@ -1,6 +1,6 @@
 /** Faults that the real daemon does not have, and the parts that need no real index. */
 
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import Ajv2020 from "ajv/dist/2020";
@@ -140,11 +140,12 @@ function faults(): void {
 
 		it("the index shows how far it is, and notes that it left out", async () => {
 			const problem = { code: "index", reason: "Some notes could not be indexed: 3 of 40.", fix: "Search works for the rest." };
-			await open({ steps: 8, step_s: 0.05, problem });
+			await open({ steps: 8, hold: "go", problem });
 			desk.toggle("Enable server");
 			await until("a bar", () => desk.row("Status").querySelector(".setting-progress-bar"));
 			expect(statusText()).toMatch(/Indexing \d+% \(\d+ of 40 notes\)\. Clients can connect; search gets complete as this goes on\./);
 			expect(desk.app.fakeStatusBar.textContent).toMatch(/^Sidecar indexing \d+%$/);
+			writeFileSync(join(desk.state, "go"), "");
 			await desk.working();
 			expect(statusText()).toContain("Some notes could not be indexed: 3 of 40. Search works for the rest.");
 			desk.click("Show them");

@@ -3,10 +3,10 @@
 
 FAKE_SIDECAR is a JSON object that says what is odd today: `protocol`, `version`, `mute` (methods that are never
 answered), `refuse` (method to error data), `noise` (lines on stdout that are no messages), `deaf` (does not end when
-stdin closes), `steps` (how many `state` events the index takes), `linger` (a grandchild that holds stdout open),
-`last_words` (a line on stderr before it ends by itself after `start`), `exit` (code then), `features`, `runs` (what
-is not usual of each record). Settings are kept in fake.json of VAULT_SIDECAR_STATE, each line that comes in is added
-to fake.log there. Standard library only.
+stdin closes), `steps` (how many `state` events the index takes), `hold` (a file of VAULT_SIDECAR_STATE for which the
+last of them waits), `linger` (a grandchild that holds stdout open), `last_words` (a line on stderr before it ends by
+itself after `start`), `exit` (code then), `features`, `runs` (what is not usual of each record). Settings are kept in
+fake.json of VAULT_SIDECAR_STATE, each line that comes in is added to fake.log there. Standard library only.
 """
 
 import http.server
@@ -128,9 +128,11 @@ class Sidecar:
     def index(self):
         steps = ODD.get("steps", 1)
         for step in range(1, steps + 1):
+            while step == steps and "hold" in ODD and not (STATE / ODD["hold"]).exists():
+                threading.Event().wait(0.01)
             self.done = NOTES * step // steps
             self.tell_state()
-            threading.Event().wait(ODD.get("step_s", 0.01))
+            threading.Event().wait(0.01)
 
     @property
     def url(self):
