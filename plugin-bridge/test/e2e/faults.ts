@@ -116,7 +116,7 @@ function faults(): void {
 			await openOn({ linger: true });
 			const { pid } = desk;
 			desk.toggle("Enable server");
-			await until("stopped", () => desk.controller.view.phase === "stopped", 10_000);
+			await until("stopped", () => desk.controller.view.phase === "stopped");
 			expect(isAlive(pid)).toBe(false);
 		});
 

@@ -370,7 +370,7 @@ def main():
     STATE.mkdir(parents=True, exist_ok=True)
     (STATE / "fake.pid").write_text(str(os.getpid()))
     if ODD.get("linger"):
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"], stdin=subprocess.DEVNULL)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"], stdin=subprocess.DEVNULL)
     for line in ODD.get("noise", ()):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
