@@ -34,7 +34,7 @@ def settled() -> None:
     """Wait for the threads that were left behind."""
     for thread in threading.enumerate():
         if thread.name == "keyring":
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -187,6 +187,7 @@ def test_a_first_start_that_waits_in_vain_takes_the_write_back_too(state: Path, 
 def test_while_one_question_is_unanswered_no_other_is_asked(state: Path, late: Late) -> None:
     """Else each try would leave one more thread behind."""
     started(state, late)
+    settled()  # its thread may still be ending
     late.slow = True
     store = KeyringStore(state, late, limit_s=0.05)
     calls: list[Callable[[], object]] = [lambda: store.store(new_token()), store.load]
