@@ -18,7 +18,7 @@ from sidecar.bridge import endpoint, settings
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.token import new_token
 from sidecar.bridge.token_store import FileStore
-from sidecar.cli.clients import jsonc
+from sidecar.cli.clients import jsonc, settings_file
 from sidecar.cli.clients.known import CLIENTS
 from sidecar.cli.clients.places import Machine
 from tests.cli.conftest import Place, Said
@@ -533,8 +533,11 @@ def test_a_file_that_is_not_known_well_enough_is_not_written(run: Run, place: Pl
     assert not file_of(place, client).exists()
 
 
-def test_a_client_that_is_writing_its_file_is_waited_for(run: Run, place: Place, token: str) -> None:
+def test_a_client_that_is_writing_its_file_is_waited_for(
+    run: Run, place: Place, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Claude Code re-reads its file under this lock, so an edit under it is not lost."""
+    monkeypatch.setattr(settings_file, "_LOCK_STALE_S", 3600.0)  # no pause of this test makes the lock so old
     path = file_of(place, "claude-code")
     put(path, b"{}")
     lock = path.with_name(".claude.json.lock")
