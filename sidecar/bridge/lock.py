@@ -109,10 +109,17 @@ def is_held(state_dir: Path) -> bool:
 
 def _take(descriptor: int, state_dir: Path) -> None:
     begin = time.monotonic()
+    unnamed_since: float | None = None  # a command empties the file when it leaves, however long it was there
     while not _try(descriptor):
         found = holder(state_dir)
-        is_command = found is not None and found.owner == "command"
-        if not (found is None or is_command) or time.monotonic() > begin + (_COMMAND_S if is_command else _GRACE_S):
+        now = time.monotonic()
+        if found is None:
+            unnamed_since = unnamed_since or now
+            is_late = now > unnamed_since + _GRACE_S
+        else:
+            unnamed_since = None
+            is_late = found.owner != "command" or now > begin + _COMMAND_S
+        if is_late:
             raise Held(_refusal(found, state_dir), found)
         time.sleep(0.02)
 

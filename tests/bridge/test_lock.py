@@ -137,6 +137,20 @@ def test_of_many_that_start_at_once_exactly_one_holds_the_lock(tmp_path: Path) -
     assert sum("another daemon" in answer for answer in answers) == 7
 
 
+def test_a_command_that_is_just_leaving_is_waited_for_however_long_it_had_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A holder empties its file before it lets the lock go."""
+    command = lock.Holder(os.getpid(), "command", "one")
+    found, now = [command, command, command, None, None], [1.0]
+    monkeypatch.setattr(lock, "holder", lambda _: found.pop(0))
+    monkeypatch.setattr(lock, "_try", lambda _: not found)
+    monkeypatch.setattr(lock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lock.time, "sleep", lambda _: now.__setitem__(0, now[0] + lock._GRACE_S * 0.9))
+    with lock.hold(tmp_path, "serve", "mine"):
+        assert now[0] > 4 * lock._GRACE_S
+
+
 def test_one_process_cannot_hold_it_twice(tmp_path: Path) -> None:
     with (
         lock.hold(tmp_path, "serve", "one"),

@@ -178,18 +178,18 @@ def test_a_daemon_that_is_just_starting_is_waited_for(run: Run, place: Place, to
 
 
 def test_a_start_waits_for_a_command_that_holds_the_lock(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "_GRACE_S", 0.0)  # which a daemon that has it gets
+    monkeypatch.setattr(lock, "_COMMAND_S", 60.0)
     held, go_on = threading.Event(), threading.Event()
 
     def command() -> None:
         with lock.hold(place.state, "command", identity.new_instance()):
             held.set()
-            go_on.wait(30)
+            go_on.wait(60)
 
     thread = threading.Thread(target=command)
     thread.start()
-    assert held.wait(30)
+    assert held.wait(60)
     threading.Timer(0.2, go_on.set).start()
     with lock.hold(place.state, "serve", "mine"):
         assert go_on.is_set()
-    thread.join(10)
+    thread.join(60)
