@@ -119,7 +119,7 @@ class Ends:
         return came
 
     def _close(self) -> None:
-        self.pipe.close(20)
+        self.pipe.close(60)
         os.close(self.outward)
         self.outward = -1
 
@@ -141,7 +141,7 @@ def test_lines_and_the_end_are_handed_over_in_a_thread(ends: Ends) -> None:
     ends.pipe.read(came.put, lambda: came.put("end"))
     thread = threading.Thread(target=_write_and_close, args=(ends,))
     thread.start()
-    assert [came.get(timeout=20) for _ in range(4)] == [b"a", None, b"b", "end"]
+    assert [came.get(timeout=60) for _ in range(4)] == [b"a", None, b"b", "end"]
     thread.join()
 
 

@@ -405,7 +405,7 @@ def on_a_terminal(place: Place, *argv: str, **environment: str) -> str:
         pass  # how Linux says that the other end is closed
     finally:
         os.close(ours)
-        process.wait(20)
+        process.wait(60)
     return said.decode().replace("\r\n", "\n")
 
 

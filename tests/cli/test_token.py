@@ -12,6 +12,7 @@ from sidecar.bridge import identity, lock
 from sidecar.bridge.keyring_store import KeyringStore
 from sidecar.bridge.token import is_token, new_token
 from sidecar.bridge.token_store import FileStore
+from sidecar.cli import changes
 from tests.bridge.keyrings import Refusing
 from tests.bridge.peers import Honest, honest_daemon
 from tests.cli.conftest import Place, Said
@@ -164,15 +165,18 @@ def test_where_a_variable_holds_it_the_daemons_own_value_counts(
     assert run("token", "show").out == "x" * 40 + "\n"
 
 
-def test_a_daemon_that_is_just_starting_is_waited_for(run: Run, place: Place, token: str) -> None:
+def test_a_daemon_that_is_just_starting_is_waited_for(
+    run: Run, place: Place, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has the lock, and nothing answers yet."""
+    monkeypatch.setattr(changes, "_PATIENCE_S", 60.0)
     said: list[Said] = []
     with lock.hold(place.state, "serve", identity.new_instance()):
         command = threading.Thread(target=lambda: said.append(run("token", "rotate")))
         command.start()
         with honest_daemon(place.state) as daemon:
             daemon.answers["/admin/token/rotate"] = (200, {"token": "new", "kept_in": "x", "revoked": []})
-            command.join(20)
+            command.join(60)
     assert [one.out for one in said] == ["new\n"]
     assert place.keyring.tokens() == [token]
 
