@@ -10,6 +10,7 @@ from pathlib import Path
 import keyring
 import pytest
 
+from sidecar.bridge import client
 from sidecar.bridge.places import state_dir_of
 from sidecar.cli.main import main
 from tests.bridge.keyrings import Memory
@@ -49,6 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     (tmp_path / "person").mkdir()
     backend = Memory()
     monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
+    monkeypatch.setattr(client, "_PROOF_TIMEOUT_S", 60.0)  # a daemon of tests may be held up
     found = Place(tmp_path / "My Notes", tmp_path / "root", backend)
     (found.vault / ".obsidian").mkdir(parents=True)
     (found.vault / "Folder").mkdir()
