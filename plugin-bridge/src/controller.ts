@@ -73,6 +73,8 @@ export class Controller {
 	private workingSince: number | null = null;
 	private restarts = 0;
 	private hasHandedKey = false;
+	/** What the daemon told of its state by itself before it was seen to work: it tells again only what is new. */
+	private told: Facts | null = null;
 
 	constructor(private readonly around: Surroundings) {}
 
@@ -247,6 +249,7 @@ export class Controller {
 		);
 		this.session = session;
 		this.hasHandedKey = false;
+		this.told = null;
 		const sent = device.pending;
 		device.learn(await session.start(vault, version, sent), sent);
 		// the rest works without it
@@ -254,7 +257,7 @@ export class Controller {
 		const facts = await session.facts();
 		if (this.session !== session) return;
 		this.workingSince = clock.now();
-		this.show({ phase: "working", facts, version: session.version });
+		this.show({ phase: "working", facts: this.told ?? facts, version: session.version });
 		void session.ended.then((ended) => this.lost(session, session.reason(ended)));
 		void this.sendLate(); // not awaited: it may bring a restart, which waits for this step
 	}
@@ -302,8 +305,9 @@ export class Controller {
 
 	private hear<E extends EventName>(session: Session, name: E, params: Events[E]): void {
 		if (this.session !== session) return;
-		if (name === "state" && this.view.phase === "working") {
-			this.show({ ...this.view, facts: params as Facts });
+		if (name === "state") {
+			this.told = params as Facts;
+			if (this.view.phase === "working") this.show({ ...this.view, facts: this.told });
 		}
 		if (name === "settings/changed") {
 			this.device.learn((params as Events["settings/changed"]).settings);

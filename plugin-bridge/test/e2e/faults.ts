@@ -154,6 +154,11 @@ function faults(): void {
 			expect(modal.textContent).toContain("And 2 more.");
 		});
 
+		it("an index that got on before the first answer came is shown as it told last", async () => {
+			await openOn({ overtaken: true });
+			expect(statusText()).toContain("40 notes indexed");
+		});
+
 		it("a clipboard that refuses is told", async () => {
 			await openOn();
 			clipboard.refuses = true;

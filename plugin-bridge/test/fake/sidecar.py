@@ -4,9 +4,10 @@
 FAKE_SIDECAR is a JSON object that says what is odd today: `protocol`, `version`, `mute` (methods that are never
 answered), `refuse` (method to error data), `noise` (lines on stdout that are no messages), `deaf` (does not end when
 stdin closes), `steps` (how many `state` events the index takes), `hold` (a file of VAULT_SIDECAR_STATE for which the
-last of them waits), `linger` (a grandchild that holds stdout open), `last_words` (a line on stderr before it ends by
-itself after `start`), `exit` (code then), `features`, `runs` (what is not usual of each record). Settings are kept in
-fake.json of VAULT_SIDECAR_STATE, each line that comes in is added to fake.log there. Standard library only.
+last of them waits), `overtaken` (`status` is answered as before the index began, though it has told more), `linger`
+(a grandchild that holds stdout open), `last_words` (a line on stderr before it ends by itself after `start`), `exit`
+(code then), `features`, `runs` (what is not usual of each record). Settings are kept in fake.json of
+VAULT_SIDECAR_STATE, each line that comes in is added to fake.log there. Standard library only.
 """
 
 import http.server
@@ -155,7 +156,10 @@ class Sidecar:
         }
 
     def on_status(self, params):
-        return self.state() | {
+        state = self.state()
+        if ODD.get("overtaken"):
+            state |= {"phase": "indexing", "done": 0}
+        return state | {
             "version": ODD.get("version", "0.1.0"),
             "pid": os.getpid(),
             "vault": "vault",
