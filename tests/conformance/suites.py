@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.node import JS, NODE
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 OLD, NEW = "conformance-0.1", "conformance-0.2"
 """Both are needed: the old one is the released one, the new one knows the newest revision."""
 
