@@ -1,7 +1,7 @@
 /** What only a real daemon can show: clients, other daemons, the vault's own index. */
 
 import { execFile, spawn } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
@@ -136,7 +136,7 @@ function reality(program: string): void {
 		await openOn();
 		const { pid, state } = desk;
 		const before = readFileSync(join(desk.vault, "Home.md"), "utf8");
-		const endpoints = (): string[] => readdirSync(state, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith("endpoint.json"));
+		const endpoints = (): string[] => readdirSync(state).filter((name) => existsSync(join(state, name, "endpoint.json")));
 		expect(endpoints()).toHaveLength(1);
 		process.kill(pid, "SIGTERM");
 		await until("error", () => desk.controller.view.phase === "error");
