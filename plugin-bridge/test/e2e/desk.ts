@@ -183,7 +183,7 @@ export class Desk {
 		await this.close();
 		document.body.empty();
 		notices.length = 0;
-		rmSync(this.root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+		rmSync(this.root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 	}
 }
 
