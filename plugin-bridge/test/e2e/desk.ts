@@ -194,8 +194,12 @@ export function isAlive(pid: number): boolean {
 	} catch {
 		return false;
 	}
-	const stat = `/proc/${pid}/stat`;
-	return !existsSync(stat) || !/\) [ZX] /.test(readFileSync(stat, "utf8"));
+	if (!existsSync("/proc/self/stat")) return true;
+	try {
+		return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+	} catch {
+		return false; // it has gone since
+	}
 }
 
 /** What a POST to the daemon is answered with. */
