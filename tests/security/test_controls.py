@@ -85,8 +85,9 @@ def test_without_the_first_deadline_a_silent_connection_stays(monkeypatch: Patch
     for patched in (False, True):
         if patched:
             monkeypatch.setattr(Connection, "_no_token_yet", lambda _: None)
-        with in_thread(limits=limits) as lab, wire.Wire(lab.port, timeout_s=1.0) as client:
+        with in_thread(limits=limits) as lab, wire.Wire(lab.port) as client:
             if patched:
+                client.socket.settimeout(1.0)
                 with pytest.raises(TimeoutError):
                     client.at_end()
             else:
