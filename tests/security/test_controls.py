@@ -96,7 +96,8 @@ def test_without_the_first_deadline_a_silent_connection_stays(monkeypatch: Patch
 
 def test_without_the_limit_of_connections_strangers_stay(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Door, "welcome", lambda self, newcomer: self._open.setdefault(newcomer) is None)
-    with in_thread(most_connections=3) as lab:
+    limits = Limits(deadlines=Deadlines(first_s=60.0))  # none of them is closed for its silence
+    with in_thread(limits=limits, most_connections=3) as lab:
         strangers = [wire.Wire(lab.port, timeout_s=0.3) for _ in range(6)]
         with pytest.raises(TimeoutError):
             strangers[0].at_end()
