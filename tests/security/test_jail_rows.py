@@ -20,6 +20,7 @@ import pytest
 from sidecar.vault.paths import echo
 from tests import wire
 from tests.daemons import Daemon
+from tests.lab import wait_until
 from tests.security.ground import INSIDE, LURE, Ground, served, served_at, write
 from tests.security.lures import ELSEWHERE, OUTSIDE_WORD, lay_links, lay_lures, lay_special_files, other_device
 
@@ -82,8 +83,8 @@ def unchanged(ground: Ground) -> Iterator[None]:
 
 
 @contextmanager
-def for_a_moment(*files: Path) -> Iterator[None]:
-    """These files are made inside the block; afterwards they were never there."""
+def for_a_moment(*files: Path, seen_by: Sequence[Ground]) -> Iterator[None]:
+    """These files are made inside the block; afterwards they were never there, and those who saw them know it."""
     folders = {file.parent: file.parent.stat() for file in files}
     try:
         yield
@@ -92,6 +93,9 @@ def for_a_moment(*files: Path) -> Iterator[None]:
             file.unlink(missing_ok=True)
         for folder, status in folders.items():
             os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for ground in seen_by:
+        paths = {file.relative_to(ground.vault).as_posix() for file in files}
+        wait_until(lambda ground=ground, paths=paths: paths.isdisjoint(ground.listed()))
 
 
 # paths as text
@@ -358,7 +362,8 @@ def test_a_folder_that_is_no_folder_of_the_vault_is_not_listed(ground: Ground, r
 @pytest.mark.parametrize("row", ["J42"])
 def test_nothing_behind_a_link_is_indexed(ground: Ground, row: str) -> None:
     links = {f"{row}.md": ground.outside / "x.md", row: ground.outside, f"a/{row}": Path("../../outside")}
-    with for_a_moment(*(ground.vault / name for name in links), ground.vault / f"{row}-later.md"):
+    made = [*links, f"{row}-later.md"]
+    with for_a_moment(*(ground.vault / name for name in made), seen_by=[ground]):
         for name, target in links.items():
             (ground.vault / name).symlink_to(target)
         write(ground.vault, f"{row}-later.md", "later 5521")
@@ -399,14 +404,15 @@ def test_an_error_does_not_tell_what_exists(ground: Ground, there: str, nowhere:
 
 
 @pytest.mark.parametrize("row", ["J23"])
-def test_a_vault_given_as_a_link_is_resolved_once(second: Ground, row: str) -> None:
+def test_a_vault_given_as_a_link_is_resolved_once(ground: Ground, second: Ground, row: str) -> None:
     assert second.call("read_note", path="a.md").text == INSIDE
     for path in ("x.md", "canary.md"):  # where the link leads now
         assert second.call("read_note", path=path).text == NO_NOTE[0].format(path)
     assert second.found(LURE) == []
-    with for_a_moment(second.vault / f"{row}.md"):
+    with for_a_moment(second.vault / f"{row}.md", seen_by=[ground, second]):
         write(second.vault, f"{row}.md", "later 3307")
         second.until_found("later 3307", [f"{row}.md"])  # the watcher did not follow it either
+        ground.until_found("later 3307", [f"{row}.md"])
 
 
 @pytest.fixture
