@@ -14,6 +14,7 @@ from sidecar.vault.jail import Jail
 from sidecar.vault.jail_posix import PosixDoor
 from sidecar.vault.paths import VaultPath
 from tests import wire
+from tests.lab import wait_until
 from tests.security.ground import CANARY, INSIDE, LURE, Ground, said
 from tests.security.inside import served_here
 from tests.security.lures import lay_lures
@@ -122,6 +123,14 @@ def test_without_the_rule_on_suffixes_every_file_is_open(base: Path, tmp_path: P
 def test_without_nonblock_a_fifo_holds_its_reader(base: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     """J24."""
     fifo = base / "vault" / "fifo.md"
+
+    def let_go() -> bool:
+        try:
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:  # nobody reads from it
+            return False
+        return True
+
     with served_here(base, tmp_path / "state") as ground:
         os.mkfifo(fifo)
         monkeypatch.setattr(jail_posix, "_FILE", jail_posix._FILE & ~os.O_NONBLOCK)
@@ -130,7 +139,7 @@ def test_without_nonblock_a_fifo_holds_its_reader(base: Path, tmp_path: Path, mo
             client.send(wire.request("POST", "/mcp", wire.mcp_headers(ground.port, ground.token), body))
             with pytest.raises(TimeoutError):
                 client.reply()
-            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))  # let it go
+            wait_until(let_go)
 
 
 def test_without_a_look_at_the_way_a_link_above_the_vault_leads_to_another(tmp_path: Path, monkeypatch: Patch) -> None:
