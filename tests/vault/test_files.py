@@ -383,13 +383,13 @@ def test_without_the_second_look_it_goes_to_the_bin(desk: Desk, monkeypatch: Pat
 
 def test_displaced_files_are_not_held_without_end(desk: Desk) -> None:
     desk.lay("Plan.md")
-    gc.collect()  # what tests before this one left open is not closed meanwhile
+    gc.collect()  # what tests before this one left open is not closed meanwhile, but for what threads of theirs close
     before = len(os.listdir("/dev/fd"))
     for number in range(150):
         desk.files.change(at("Plan.md"), lambda _, number=number: b"%d" % number)
     assert len(os.listdir("/dev/fd")) <= before + 100
     desk.look_again()
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 # files that are being saved
