@@ -74,8 +74,8 @@ def hold(state_dir: Path, owner: Owner, instance: str) -> Generator[None]:
     descriptor = private_files.open_own(state_dir / FILE_NAME, os.O_RDWR)
     try:
         _take(descriptor, state_dir)
-        _set_content(descriptor, json.dumps(asdict(Holder(os.getpid(), owner, instance))).encode())
         try:
+            _set_content(descriptor, json.dumps(asdict(Holder(os.getpid(), owner, instance))).encode())
             yield
         finally:
             _set_content(descriptor, b"")  # a reader then knows that this was no crash

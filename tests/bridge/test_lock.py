@@ -105,6 +105,22 @@ def test_the_lock_is_free_again_after_a_clean_end_and_after_a_failure(tmp_path: 
         pass
 
 
+def test_who_is_ended_as_soon_as_it_has_the_lock_leaves_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_content = lock._set_content
+
+    def ended(descriptor: int, content: bytes) -> None:
+        set_content(descriptor, content)
+        if content:
+            raise SystemExit(0)
+
+    monkeypatch.setattr(lock, "_set_content", ended)
+    with pytest.raises(SystemExit), lock.hold(tmp_path, "serve", "mine"):
+        pytest.fail("it was to end before")
+    assert lock.holder(tmp_path) is None
+
+
 def test_the_file_is_private_and_stays(tmp_path: Path) -> None:
     """L05. A deleted name could be locked twice."""
     before = os.umask(0)
