@@ -287,6 +287,30 @@ def test_a_signal_during_the_start_is_a_clean_end_too(site: Site, sign: str) -> 
     assert left_cleanly(site)
 
 
+# A signal is met while a callback runs, in which nothing can be raised.
+ENDED_WHILE_IMPORTING = """
+import os, signal, sys, weakref
+
+class Ending:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            sys.meta_path.remove(self)
+            thing = Ending()
+            held = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+            del thing
+
+sys.meta_path.insert(0, Ending())
+"""
+
+
+@pytest.mark.parametrize("module", ["sidecar.config", "sidecar.daemon"])
+def test_a_signal_in_the_middle_of_an_import_is_not_lost(site: Site, module: str) -> None:
+    daemon = site.begin(**site.run_first(ENDED_WHILE_IMPORTING.format(module=module)))
+    assert daemon.process.wait(STOP_S) == 0
+    assert (daemon.stdout(), daemon.stderr()) == ("", "")
+    assert left_cleanly(site)
+
+
 def test_d14_a_daemon_outlives_the_program_that_started_it_and_stays_on_record(site: Site) -> None:
     """What `serve` starts belongs to nobody; what the editor starts is another kind."""
     launch = "import subprocess, sys\nsubprocess.Popen(sys.argv[1:])\ninput()"
