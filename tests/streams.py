@@ -12,6 +12,7 @@ from tests.eras import ENVELOPE, MODERN
 from tests.lab import Running, wait_until
 
 PATH = "/mcp/stateful"
+_MANY = 20
 
 
 def hello(revision: str = "2025-11-25") -> bytes:
@@ -136,11 +137,11 @@ def unread(lab: Running, sent: bytes) -> wire.Wire:
     client = wire.Wire(lab.port)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
     client.send(sent)
-    settled = [-1, 0]
+    looks: list[int] = []
 
-    def stuck() -> bool:
-        settled[:] = settled[1], lab.on_loop(lambda: lab.lab.flooded)
-        return settled[0] == settled[1] > 0
+    def stuck() -> bool:  # each look is a turn of the loop, of which a report takes a few
+        looks.append(lab.on_loop(lambda: lab.lab.flooded))
+        return len(looks) >= _MANY and looks[-_MANY] == looks[-1] > 0
 
     wait_until(stuck)
     return client
