@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from sidecar.index.manifest_reader import ManifestReader
 from sidecar.surfaces import SURFACES
 from sidecar.vault.paths import is_hidden, is_note_name
 from tests.daemons import Daemon, start_daemon
+from tests.security.starts import run_first
 
 PATIENCE_S = 60.0
 _IDLE_S = 5.0  # a connection that was idle for longer is not used again: the daemon closes such
@@ -60,7 +61,7 @@ class Served:
 
     @property
     def state_dir(self) -> Path:
-        [manifest] = self.state.rglob("manifest.sqlite")
+        [manifest] = self.state.glob("*/manifest.sqlite")  # and no deeper: folders of vectors come and go there
         return manifest.parent
 
     def admin(self, path: str) -> dict[str, Any]:
@@ -177,6 +178,29 @@ def serve(
     finally:
         served.close()
         daemon.stop()
+
+
+_HOLD_UP = """
+import importlib, threading
+
+owner = getattr(importlib.import_module({module!r}), {owner!r})
+real, calls = getattr(owner, {name!r}), 0
+
+def held_up(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls > {times}:
+        threading.Event().wait()
+    return real(*args, **kwargs)
+
+setattr(owner, {name!r}, held_up)
+"""
+
+
+def held_up(folder: Path, method: Callable[..., Any], times: int) -> dict[str, str]:
+    """Variables with which a daemon calls a method of its index so often, and does not come back from it after that."""
+    owner, name = method.__qualname__.split(".")
+    return run_first(folder, _HOLD_UP.format(module=method.__module__, owner=owner, name=name, times=times))
 
 
 def wait_for_vectors(served: Served, within_s: float = 2 * PATIENCE_S) -> dict[str, Any]:

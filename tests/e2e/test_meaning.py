@@ -17,10 +17,12 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from sidecar.index.embed.weights import is_present
+from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from tests.daemons import start_daemon
-from tests.e2e.served import PATIENCE_S, Served, serve, wait_for_vectors, with_vectors
-from tests.living import children
+from tests.e2e.served import PATIENCE_S, Served, held_up, serve, wait_for_vectors, with_vectors
+from tests.living import arguments, children
+from tests.security.starts import run_first
 
 NOTES = {
     "Heizung.md": "# Angebot\nWir nehmen die Wärmepumpe. Der Installateur kommt im Mai, der alte Kessel kommt weg.\n",
@@ -99,11 +101,7 @@ async def test_a_stock_client_finds_by_meaning(meaning: Served) -> None:
 
 
 def worker_of(served: Served) -> int:
-    [pid] = [
-        child
-        for child in children(served.daemon.pid)
-        if b"sidecar.index.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    [pid] = [child for child in children(served.daemon.pid) if b"sidecar.index.worker" in arguments(child)]
     return pid
 
 
@@ -116,17 +114,29 @@ def make_vault(folder: Path, notes: int) -> Path:
     return folder
 
 
+WAIT = """
+import os, sys, time
+while "sidecar.index.worker" in sys.orig_argv and os.path.exists({path!r}):
+    time.sleep(0.02)
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
 def test_a_killed_worker_leaves_keywords_that_say_so_and_comes_back(tmp_path: Path) -> None:
     vault = make_vault(tmp_path / "vault", 30)
-    with serve(vault, tmp_path / "state", embedder="hash") as served:
+    away = tmp_path / "no worker starts"
+    with serve(
+        vault, tmp_path / "state", embedder="hash", env=run_first(tmp_path, WAIT.format(path=str(away)))
+    ) as served:
         wait_for_vectors(served)
+        away.touch()
         os.kill(worker_of(served), signal.SIGKILL)
         answer = served.call("semantic_search", query="thing7")
         while "[Keywords only" not in answer.text:  # until the daemon has noticed
             answer = served.call("semantic_search", query="thing7")
         assert answer.text.split("\n")[-1] == "[Keywords only: the vector index is not available.]"
         assert "Note 7.md" in answer.text
+        away.unlink()
         wait_for_vectors(served)
         assert "[Keywords only" not in served.call("semantic_search", query="thing7").text
 
@@ -134,7 +144,8 @@ def test_a_killed_worker_leaves_keywords_that_say_so_and_comes_back(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
 def test_daemon_and_worker_killed_in_mid_backfill_end_like_a_fresh_index(tmp_path: Path) -> None:
     vault = make_vault(tmp_path / "vault", 400)
-    killed = start_daemon(vault, tmp_path / "state", env=with_vectors("hash"))
+    env = with_vectors("hash") | held_up(tmp_path, Manifest.mark_ready, 1)
+    killed = start_daemon(vault, tmp_path / "state", env=env)
     served = Served(killed, tmp_path / "state")
     give_up = time.monotonic() + PATIENCE_S
     while not 0 < (status := served.admin("status"))["chunks"]["vector"] < status["chunks"]["total"]:

@@ -16,9 +16,10 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from sidecar.index.holdings import Holdings
 from tests.conftest import unpack
 from tests.daemons import start_daemon
-from tests.e2e.served import PATIENCE_S, Served, serve, tools_of
+from tests.e2e.served import PATIENCE_S, Served, held_up, serve, tools_of
 
 TOOLS = {"/mcp": tools_of(), "/mcp/notes": tools_of("notes")}
 
@@ -145,7 +146,7 @@ def test_a_daemon_killed_in_mid_index_ends_like_a_fresh_one(
 ) -> None:
     fresh, _, _ = small
     vault = unpack(corpora / "vaults" / "small.tar.gz", tmp_path / "vault")
-    killed = start_daemon(vault, tmp_path / "state")
+    killed = start_daemon(vault, tmp_path / "state", env=held_up(tmp_path, Holdings.store_if_still_so, batches))
     served = Served(killed, tmp_path / "state")
     seen = 0
     while seen < batches:
