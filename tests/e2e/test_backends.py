@@ -16,8 +16,8 @@ from tests.e2e.served import PATIENCE_S, Served, with_vectors
 from tests.e2e.test_meaning import make_vault, wait_for_vectors
 from tests.index.embed.service_double import Service, serving
 from tests.index.servers import ChromaServer, Relay, chroma_server, relay
-from tests.living import children
-from tests.security.starts import Site
+from tests.living import arguments, children, environ
+from tests.security.starts import Site, run_first
 
 SECRETS = {"header": "hush-header", "key": "hush-key"}
 NOTES = 260  # so many that processes are started to prepare them
@@ -54,17 +54,15 @@ def settings(before: Relay, service: Service) -> dict[str, str]:
     }
 
 
+STAY = "from sidecar.index.preparers import Preparers\nPreparers._drop_pool = lambda self: None\n"
+"""What prepares notes does not end before the daemon, and so is seen."""
+
+
 def looked_into(pids: list[int], seen: dict[int, bytes]) -> None:
     """Add what other processes could read of these: arguments and environment."""
     for pid in pids:
-        parts = b""
-        for part in ("cmdline", "environ"):
-            try:
-                parts += Path(f"/proc/{pid}/{part}").read_bytes()
-            except OSError:  # it has ended
-                continue
-        if parts:  # the latest: a child that was not yet another program looks like the daemon for a moment
-            seen[pid] = parts
+        if parts := arguments(pid) + environ(pid):
+            seen[pid] = parts  # the latest: a child that was not yet another program looks like the daemon for a moment
 
 
 def watched(served: Served) -> dict[int, bytes]:
@@ -84,7 +82,7 @@ def watched(served: Served) -> dict[int, bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_secrets_of_server_and_service_go_to_these_only(tmp_path: Path, before: Relay, service: Service) -> None:
     vault = make_vault(tmp_path / "vault", NOTES)
-    daemon = start_daemon(vault, tmp_path / "state", env=settings(before, service))
+    daemon = start_daemon(vault, tmp_path / "state", env=settings(before, service) | run_first(tmp_path, STAY))
     served = Served(daemon, tmp_path / "state")
     try:
         seen = watched(served)
@@ -113,7 +111,7 @@ def test_without_taking_them_out_of_the_environment_other_processes_would_have_t
     with closing(Site(tmp_path)) as site:
         for note in make_vault(tmp_path / "notes", NOTES).iterdir():
             note.rename(site.vault / note.name)
-        daemon = site.start(**settings(before, service), **site.run_first(keep))
+        daemon = site.start(**(settings(before, service) | site.run_first(keep + STAY)))
         with closing(Served(daemon, site.root)) as served:
             seen = watched(served)
         for secret in SECRETS.values():
