@@ -17,10 +17,12 @@ from urllib.parse import quote
 from sidecar.index.manifest_reader import ManifestReader
 from sidecar.surfaces import SURFACES
 from sidecar.vault.paths import is_hidden, is_note_name
+from tests.conftest import REPOSITORY
 from tests.daemons import Daemon, start_daemon
 from tests.security.starts import run_first
 
 PATIENCE_S = 60.0
+_PATIENT = Path(__file__).parent / "patient"
 _IDLE_S = 5.0  # a connection that was idle for longer is not used again: the daemon closes such
 
 
@@ -161,8 +163,16 @@ def on_disk(vault: Path) -> set[str]:
 
 
 def with_vectors(embedder: str | None) -> dict[str, str]:
-    """The environment that switches vectors on."""
-    return {"VAULT_SIDECAR_INDEX_RAG": "true", "VAULT_SIDECAR_INDEX_EMBEDDER": embedder} if embedder else {}
+    """The environment that switches vectors on, and has the daemon wait for them when it is asked a question."""
+    if embedder is None:
+        return {}
+    patient = os.pathsep.join((str(_PATIENT), str(REPOSITORY)))
+    return {"VAULT_SIDECAR_INDEX_RAG": "true", "VAULT_SIDECAR_INDEX_EMBEDDER": embedder, "PYTHONPATH": patient}
+
+
+def patient_and(folder: Path, code: str) -> dict[str, str]:
+    """Variables that go over those of `with_vectors`: with these a daemon runs `code` besides, before anything else."""
+    return run_first(folder, (_PATIENT / "sitecustomize.py").read_text() + code)
 
 
 @contextmanager

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.daemons import START_S, environment, start_daemon
-from tests.e2e.served import PATIENCE_S, Served, with_vectors
+from tests.e2e.served import PATIENCE_S, Served, patient_and, with_vectors
 from tests.e2e.test_meaning import make_vault, wait_for_vectors
 from tests.index.embed.service_double import Service, serving
 from tests.index.servers import ChromaServer, Relay, chroma_server, relay
 from tests.living import arguments, children, environ
-from tests.security.starts import Site, run_first
+from tests.security.starts import Site
 
 SECRETS = {"header": "hush-header", "key": "hush-key"}
 NOTES = 260  # so many that processes are started to prepare them
@@ -82,7 +82,7 @@ def watched(served: Served) -> dict[int, bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_secrets_of_server_and_service_go_to_these_only(tmp_path: Path, before: Relay, service: Service) -> None:
     vault = make_vault(tmp_path / "vault", NOTES)
-    daemon = start_daemon(vault, tmp_path / "state", env=settings(before, service) | run_first(tmp_path, STAY))
+    daemon = start_daemon(vault, tmp_path / "state", env=settings(before, service) | patient_and(tmp_path, STAY))
     served = Served(daemon, tmp_path / "state")
     try:
         seen = watched(served)

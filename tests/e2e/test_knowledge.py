@@ -13,6 +13,7 @@ import pytest
 from sidecar.index.embed.weights import is_present
 from tests.daemons import environment
 from tests.e2e.served import PATIENCE_S, Served, serve, wait_for_vectors
+from tests.lab import wait_until
 from tests.services.knowledge.examples import SKILL, pattern, procedure, trace
 
 QUESTIONS = [
@@ -52,6 +53,9 @@ def test_contributions_are_found_by_other_words_also_after_a_kill(tmp_path: Path
         served.daemon.kill()
     with serve(vault, state, embedder="e5") as served:
         wait_for_vectors(served)
+        first, question, word = QUESTIONS[0]
+        # the registry takes in its own vectors, which may be a moment later
+        wait_until(lambda: word in json.dumps(call(served, first, query=question)[:1]), within_s=PATIENCE_S)
         for tool, question, word in QUESTIONS:
             assert word in json.dumps(call(served, tool, query=question)[0]["content"]), question
         listed = json.loads(command(served, vault, "list", "--json").stdout)["items"]

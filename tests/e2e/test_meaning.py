@@ -20,9 +20,8 @@ from sidecar.index.embed.weights import is_present
 from sidecar.index.manifest import Manifest
 from sidecar.index.manifest_reader import ManifestReader
 from tests.daemons import start_daemon
-from tests.e2e.served import PATIENCE_S, Served, held_up, serve, wait_for_vectors, with_vectors
+from tests.e2e.served import PATIENCE_S, Served, held_up, patient_and, serve, wait_for_vectors, with_vectors
 from tests.living import arguments, children
-from tests.security.starts import run_first
 
 NOTES = {
     "Heizung.md": "# Angebot\nWir nehmen die Wärmepumpe. Der Installateur kommt im Mai, der alte Kessel kommt weg.\n",
@@ -126,7 +125,7 @@ def test_a_killed_worker_leaves_keywords_that_say_so_and_comes_back(tmp_path: Pa
     vault = make_vault(tmp_path / "vault", 30)
     away = tmp_path / "no worker starts"
     with serve(
-        vault, tmp_path / "state", embedder="hash", env=run_first(tmp_path, WAIT.format(path=str(away)))
+        vault, tmp_path / "state", embedder="hash", env=patient_and(tmp_path, WAIT.format(path=str(away)))
     ) as served:
         wait_for_vectors(served)
         away.touch()

@@ -265,7 +265,7 @@ def test_a_daemon_killed_at_a_point_ends_like_a_fresh_one(
     for number in range(rounds):
         nth = 1 if is_once_a_life else number + 1
         program = _KILL.format(module=module, name=name, when=when, nth=nth, in_worker=module.endswith(".store"))
-        daemon = site.begin(**VECTORS, **site.run_first(program))
+        daemon = site.begin(**(VECTORS | site.run_first(program)))
         # saves, so that each point is come to as often as is asked for
         give_up = time.monotonic() + PATIENCE_S
         saves = 0
