@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import re
@@ -18,6 +19,7 @@ from sidecar.cli.screen import Screen
 @pytest.fixture
 def stream() -> Generator[io.StringIO]:
     """Where the log goes; logging is as before after the test."""
+    gc.collect()  # what other tests left may write into the log as it goes
     root, ours = logging.getLogger(), logging.getLogger("sidecar")
     before = (root.handlers[:], root.level, ours.level)
     yield io.StringIO()
