@@ -27,7 +27,7 @@ from tests.conftest import REPOSITORY
 from tests.daemons import START_S, Daemon, environment, start_daemon
 from tests.e2e.served import Served, serve, with_vectors
 from tests.lab import wait_until
-from tests.living import children, contents
+from tests.living import arguments, children, contents, environ
 from tests.provider import Fail, Hang, Provider, Say, Use, provider
 
 KEY = "k-e2e-0123456789-private"
@@ -214,7 +214,7 @@ def test_a_client_over_stdio_is_known_by_its_name(place: Place) -> None:
             relay.stdin.flush()
             assert b'"done"' in relay.stdout.readline()
             relay.stdin.close()
-            assert relay.wait(20) == 0
+            assert relay.wait(START_S) == 0
     [record] = place.records()
     assert (record["way"], record["client"], record["outcome"]) == ("stdio", "pipe-client", "done")
 
@@ -228,9 +228,9 @@ def places_of_a_leak(place: Place, daemon: Daemon) -> dict[str, bytes]:
     for folder in (place.vault, place.root):
         found |= {str(path): held for path, held in contents(folder)}
     for process in [daemon.pid, *children(daemon.pid)]:
-        found[f"arguments of {process}"] = Path(f"/proc/{process}/cmdline").read_bytes()
-        if process != daemon.pid:
-            found[f"environment of {process}"] = Path(f"/proc/{process}/environ").read_bytes()
+        found[f"arguments of {process}"] = arguments(process)
+        if process != daemon.pid and (held := environ(process)):
+            found[f"environment of {process}"] = held
     return found
 
 

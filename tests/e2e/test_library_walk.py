@@ -16,6 +16,7 @@ from tests.conftest import REPOSITORY, unpack
 from tests.daemons import Daemon, environment
 from tests.e2e.conversation import Http, python
 from tests.e2e.served import serve, wait_for_vectors
+from tests.security.starts import run_first
 
 NOTES = {
     "Projects/Hedge.md": "# Hedge\n\nWe measure on Monday.\n\nSee [[Ladder]].\n",
@@ -95,11 +96,15 @@ def walk(steps: Walk, vault: Path, query: str) -> None:
     assert digest["path"] == waiting["files"][0]
 
 
+PATIENT = "from sidecar.index import corpus\ncorpus._OWN_WRITES_S = 60.0\n"
+"""A search waits for what was applied however long that takes to be indexed."""
+
+
 def test_a_client_proposes_and_a_person_applies(tmp_path: Path) -> None:
     for path, text in NOTES.items():
         (tmp_path / "vault" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "vault" / path).write_text(text)
-    with serve(tmp_path / "vault", tmp_path / "state", embedder=None) as served:
+    with serve(tmp_path / "vault", tmp_path / "state", embedder=None, env=run_first(tmp_path, PATIENT)) as served:
         walk(Walk(served.daemon, tmp_path / "vault", served.state, say_nothing), tmp_path / "vault", "hedge Monday")
 
 
