@@ -25,6 +25,7 @@ from sidecar.bridge import lock, private_files
 from sidecar.bridge.token import new_token
 from sidecar.cli.doctor import CHECKS, Scene
 from sidecar.cli.where import Where
+from sidecar.index import probe
 from sidecar.index.store_folder import name_for
 from sidecar.services.knowledge.store import Store
 from tests.cli.conftest import Place, Said
@@ -117,7 +118,11 @@ def test_before_the_first_start_nothing_is_wrong(place: Place, run: Run) -> None
     assert not place.state.exists(), "it only looks"
 
 
-def test_of_what_is_sound_nothing_is_wrong_and_nothing_is_changed(meaning: Place, run: Run) -> None:
+def test_of_what_is_sound_nothing_is_wrong_and_nothing_is_changed(
+    meaning: Place, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_CLOSE_S", 60.0)  # who is ended before leaves no sign of a clean end
+
     def files() -> dict[str, bytes]:
         kept = [path for path in meaning.state.rglob("*") if path.is_file() and STORE.name not in path.parts]
         return {str(path): path.read_bytes() for path in kept if not path.name.endswith(("-shm", "worker.log"))}
