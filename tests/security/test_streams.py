@@ -46,7 +46,7 @@ def test_r03_a_rotation_ends_the_streams_of_the_old_token_and_no_others() -> Non
             assert stream.event() is None and not stream.ended_well
         for stream in others:
             assert stream.event() is not None
-        assert lab.lab.cancelled.is_set()
+        wait_until(lab.lab.cancelled.is_set)
 
 
 def test_without_the_cut_a_stream_of_the_old_token_hears_on(monkeypatch: Patch) -> None:
@@ -64,8 +64,8 @@ def test_r03_a_stream_that_nobody_reads_is_closed_too() -> None:
     with in_thread() as lab, unread(lab, calling(lab, "flood")):
         lab.on_loop(lab.rotate)
         wait_until(lambda: lab.listener.connections == 0)
-        assert lab.lab.cancelled.is_set()
-        assert lab.mounts["/mcp"].streams == 0
+        wait_until(lab.lab.cancelled.is_set)  # its call hears of it a few turns of the loop later
+        wait_until(lambda: lab.mounts["/mcp"].streams == 0)
 
 
 def test_r04_a_call_that_has_begun_is_finished(monkeypatch: Patch) -> None:
@@ -233,7 +233,7 @@ def test_a_client_that_stops_reading_a_stream_is_dropped(seated: bool) -> None:
         session = open_session(lab) if seated else None
         with unread(lab, calling(lab, "flood", session=session)):
             wait_until(lambda: lab.listener.connections == 0)
-            assert lab.lab.cancelled.is_set()
+            wait_until(lab.lab.cancelled.is_set)
             # what the two kernels hold for a socket, and no more
             assert lab.lab.flooded << 16 < 64 << 20
 
@@ -251,7 +251,7 @@ def test_x27_a_standing_stream_that_nobody_reads_is_ended_when_too_much_waits() 
             posted += 1
             assert posted << 16 < 64 << 20
         wait_until(lambda: lab.listener.connections == 0)
-        assert lab.mounts[PATH].streams == 0 and kept.uses == 0
+        wait_until(lambda: lab.mounts[PATH].streams == 0 and kept.uses == 0)
 
 
 def test_without_the_deadline_a_client_that_stops_reading_stays() -> None:
@@ -286,8 +286,8 @@ def test_x28_a_thousand_clients_that_leave_in_the_middle_leave_nothing_behind() 
         wait_until(lambda: lab.listener.connections == 0)
         wait_until(lambda: lab.lab.inside == 0)
         [kept] = lab.on_loop(lambda: list(lab.sessions))
-        assert not kept.calls and not kept.has_stream and kept.uses == 0
-        assert lab.mounts["/mcp"].streams == lab.mounts[PATH].streams == 0
+        wait_until(lambda: not kept.calls and not kept.has_stream and kept.uses == 0)
+        wait_until(lambda: lab.mounts["/mcp"].streams == lab.mounts[PATH].streams == 0)
         wait_until(lambda: lab.on_loop(lambda: len(asyncio.all_tasks())) <= before)
         assert post(lab, session, LIST).status == 200
 
