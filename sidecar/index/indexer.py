@@ -258,7 +258,7 @@ class Indexer:
             self.distrust("is gone")
             return
         scan = self._orders.take_scan()
-        if self.phase is not Phase.READY:
+        if self.phase not in (Phase.READY, Phase.AWAY):  # a vault that is away stays so until it was seen
             self._set_phase(Phase.SCANNING)
         survey = await self._lane.run(self._holdings.survey, scan)
         if self.phase is Phase.READY and not scan.again and len(survey.to_look_at) <= _LARGEST_EVENT:
