@@ -68,8 +68,8 @@ class Daemon:
     def stderr(self) -> str:
         """All it logged so far, also after its end."""
         if not self._errors.closed:
-            self._errors.seek(0)
-            self._log = self._errors.read()
+            # with no place of its own in the file: the process writes at the place that both share
+            self._log = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
         return self._log.decode("utf-8", "replace")
 
     def wait_ready(self) -> None:
