@@ -181,7 +181,7 @@ def test_d14_a_daemon_stays_while_one_relay_is_there(home: Household) -> None:
 
 def test_d14_a_hang_up_of_the_terminal_ends_the_relay_and_not_the_daemon(home: Household) -> None:
     relay = subprocess.Popen(
-        command(home.vault, home.root, linger_s=2.0),
+        command(home.vault, home.root, linger_s=PATIENCE_S),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -199,7 +199,7 @@ def test_d14_a_hang_up_of_the_terminal_ends_the_relay_and_not_the_daemon(home: H
 
 
 def test_s16_of_twenty_relays_at_once_one_daemon_comes_and_all_are_served(home: Household) -> None:
-    clients = [home.relay() for _ in range(20)]
+    clients = [home.relay(linger_s=PATIENCE_S) for _ in range(20)]
     for client in clients:
         client.shake_hands()
         assert works(client)
