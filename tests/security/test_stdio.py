@@ -366,12 +366,7 @@ UNCLAIMED = "import os\nfrom sidecar.cli import stdout\nstdout.claim = lambda: o
 def test_without_the_claim_they_would_be_on_stdout(home: Household, tmp_path: Path) -> None:
     """Control of X34."""
     home.relay().shake_hands()
-    with subprocess.Popen(
-        command(home.vault, home.root),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=relay_environment(**run_first(tmp_path, NOISY + UNCLAIMED)),
-    ) as client:
-        out, _ = client.communicate(wire.call("ping") + b"\n", timeout=PATIENCE_S)
-    assert b"a greeting out of C\n" in out
+    client = home.relay(**run_first(tmp_path, NOISY + UNCLAIMED))
+    client.send(wire.call("ping"))
+    while client.next_line() != b"a greeting out of C":
+        continue
