@@ -128,7 +128,7 @@ def test_without_the_proof_the_stranger_would_get_the_key(home: Household, tmp_p
         endpoint.write(home.state, endpoint.of_this_process(stranger.port, "real", "0.1.0"))
         home.relay(**run_first(tmp_path, CREDULOUS))
         wait_until(lambda: key in stranger.heard)
-        (home.state / "endpoint.json").unlink()
+        (home.state / "endpoint.json").unlink(missing_ok=True)
 
 
 # lives
