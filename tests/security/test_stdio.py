@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,13 +167,14 @@ def test_d14_a_daemon_whose_relay_died_while_it_started_ends_by_itself_too(home:
 
 def test_d14_a_daemon_stays_while_one_relay_is_there(home: Household) -> None:
     """Control of D14: it is the relays that it goes by."""
-    stays, leaves = home.relay(linger_s=0.2), home.relay(linger_s=0.2)
+    stays, leaves = home.relay(linger_s=1.0), home.relay(linger_s=1.0)
     for client in (stays, leaves):
         client.shake_hands()
     daemon = home.daemon()
     assert leaves.end() == 0
     wait_until(lambda: home.status()["relays"] == 1)
-    for _ in range(5):
+    over = time.monotonic() + 2.0
+    while time.monotonic() < over:
         assert works(stays)
     assert home.daemon() == daemon
     assert stays.end() == 0
