@@ -44,10 +44,11 @@ class Scribe:
         result = json.loads(body)["result"]
         return result["content"][0]["text"], bool(result.get("isError")), result.get("_meta") or {}
 
-    def append(self, path: str, line: str) -> int:
+    def append(self, path: str, line: str, *, after_look: Callable[[], object] = lambda: None) -> int:
         """Append a line, expecting what was there last; how often the note had changed meanwhile."""
         _, missing, meta = self.call("read_note", path=path)
         expected = {} if missing else {"expected": meta["vault-sidecar/checksum"]}
+        after_look()
         for refusals in range(100_000):
             text, failed, _ = self.call("write_note", path=path, content=line, mode="append", **expected)
             if not failed:

@@ -205,12 +205,14 @@ def test_fifty_readers_among_five_writers_never_see_a_mix(tmp_path: Path, row: s
 def append_at_once(scratch: Path, clients: int, appends: int) -> int:
     """Every client appends its lines to one note, each expecting the text it saw last; how often one was too late."""
     with served(scratch) as (vault, client):
-        crew, refusals = Crew(), []
+        crew, refusals, met = Crew(), [], threading.Barrier(clients)
 
         def work(name: int) -> Callable[[Scribe], None]:
             def append(scribe: Scribe) -> None:
                 for number in range(appends):
-                    refusals.append(scribe.append("Log.md", f"{name}-{number}\n"))
+                    # of those that have all looked at what is there, one at most comes in time
+                    meet = {"after_look": lambda: met.wait(PATIENCE_S)} if number == 1 else {}
+                    refusals.append(scribe.append("Log.md", f"{name}-{number}\n", **meet))
 
             return append
 
@@ -242,13 +244,15 @@ def test_eight_times_250_appends_are_2000_lines(tmp_path: Path, row: str, say: S
 def test_without_the_checksum_lines_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of S11: read, add a line, overwrite."""
     with served(tmp_path) as (vault, client):
-        crew = Crew()
+        crew, met = Crew(), threading.Barrier(4)
         (vault / "Log.md").write_text("")
 
         def work(name: int) -> Callable[[Scribe], None]:
             def append(scribe: Scribe) -> None:
                 for number in range(15):
                     text = scribe.call("read_note", path="Log.md")[0]
+                    if number == 0:
+                        met.wait(PATIENCE_S)  # so that all of them overwrite the same text
                     scribe.call("write_note", path="Log.md", content=f"{text}{name}-{number}\n", mode="overwrite")
 
             return append
