@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import statistics
 import threading
@@ -138,7 +139,11 @@ def read_and_write_at_once(scratch: Path, readers: int, writers: int, calls: int
 
         def read(scribe: Scribe) -> None:
             chance = random.Random(id(scribe))
-            for _ in range(calls):
+            give_up = time.monotonic() + PATIENCE_S
+            for number in itertools.count():
+                met_others = counts["writes"] > 5 and counts["saves"] > 5
+                if number >= calls and (met_others or time.monotonic() > give_up):
+                    return
                 path = chance.choice((*shared, *churned))
                 text, failed, _ = scribe.call("read_note", path=path)
                 version = int(text.split("\n", 1)[0].removeprefix("version "))
@@ -198,8 +203,8 @@ def test_readers_among_writers_never_see_a_mix(tmp_path: Path, row: str) -> None
 @pytest.mark.parametrize("row", ["S02"])
 def test_fifty_readers_among_five_writers_never_see_a_mix(tmp_path: Path, row: str, say: Say) -> None:
     reads, writes, saves = read_and_write_at_once(tmp_path, readers=50, writers=5, calls=100)
-    assert reads == 10_000
-    say(f"{row}: {reads} answers among {writes} writes and {saves} saves of another program, each one whole version")
+    assert reads >= 10_000
+    say(f"{row}: {reads:,} answers among {writes} writes and {saves} saves of another program, each one whole version")
 
 
 def append_at_once(scratch: Path, clients: int, appends: int) -> int:
