@@ -302,7 +302,7 @@ def test_while_no_daemon_can_be_started_tools_are_listed_and_calls_say_why(
     failed = client.call("list_notes")
     assert failed["isError"]
     assert failed["content"][0]["text"].startswith(f"No daemon can be started: {reason}")
-    assert not home.is_served()
+    wait_until(lambda: not home.is_served(), within_s=PATIENCE_S)
     mend()
     wait_until(lambda: not client.call("list_notes").get("isError"), within_s=PATIENCE_S)
     client.hear("notifications/tools/list_changed")
