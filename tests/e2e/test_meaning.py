@@ -165,10 +165,11 @@ def test_daemon_and_worker_killed_in_mid_backfill_end_like_a_fresh_index(tmp_pat
 
 
 def stored_ids(state_dir: Path) -> list[str]:
-    """Ids in the Chroma folder, read by a process of their own."""
+    """Ids in the Chroma folder, read by a process of their own. One that was set aside beside it does not count."""
     program = (
         "import chromadb, sys, pathlib\n"
-        "[folder] = [p for p in pathlib.Path(sys.argv[1]).iterdir() if (p / 'chroma.sqlite3').exists()]\n"
+        "found = [p for p in pathlib.Path(sys.argv[1]).iterdir() if (p / 'chroma.sqlite3').exists()]\n"
+        "[folder] = [p for p in found if not p.suffix]\n"
         "client = chromadb.PersistentClient(str(folder), chromadb.Settings(anonymized_telemetry=False))\n"
         "[name] = [c.name for c in client.list_collections()]\n"
         "print('\\n'.join(client.get_collection(name, embedding_function=None).get(include=[])['ids']))\n"
