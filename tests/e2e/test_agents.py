@@ -29,6 +29,7 @@ from tests.e2e.served import Served, serve, with_vectors
 from tests.lab import wait_until
 from tests.living import arguments, children, contents, environ
 from tests.provider import Fail, Hang, Provider, Say, Use, provider
+from tests.stdio import RelayProcess
 
 KEY = "k-e2e-0123456789-private"
 BUSY = "Busy: 2 agents are running already, at most 2 can. Try again later."
@@ -191,30 +192,12 @@ def test_a_run_that_the_daemons_death_cut_off_is_interrupted(place: Place) -> No
 
 
 def test_a_client_over_stdio_is_known_by_its_name(place: Place) -> None:
-    line = [sys.executable, "-m", "sidecar", "mcp", "--vault", str(place.vault), "--state", str(place.root)]
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "pipe-client", "version": "0"}}
-    messages = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    ]
-    call = {"name": "run_agent", "arguments": {"name": "Scout", "task": "x"}}
     with place.served():
         place.allow()
-        with subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, env=environment()
-        ) as relay:
-            assert relay.stdin is not None and relay.stdout is not None
-            for message in messages:
-                relay.stdin.write(json.dumps(message).encode() + b"\n")
-            relay.stdin.flush()
-            relay.stdout.readline()  # the answer to the first; what follows repeats no name
-            relay.stdin.write(
-                json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode() + b"\n"
-            )
-            relay.stdin.flush()
-            assert b'"done"' in relay.stdout.readline()
-            relay.stdin.close()
-            assert relay.wait(START_S) == 0
+        with RelayProcess(place.vault, place.root) as relay:
+            relay.shake_hands(clientInfo={"name": "pipe-client", "version": "0"})  # what follows repeats no name
+            assert relay.text("run_agent", name="Scout", task="x") == "done"
+            assert relay.end() == 0
     [record] = place.records()
     assert (record["way"], record["client"], record["outcome"]) == ("stdio", "pipe-client", "done")
 
