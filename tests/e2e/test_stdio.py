@@ -25,6 +25,7 @@ from tests.daemons import start_daemon
 from tests.e2e.served import tools_of
 from tests.eras import ENVELOPE, MODERN
 from tests.lab import wait_until
+from tests.ports import free_port
 from tests.security.starts import run_first
 from tests.services.knowledge.examples import SKILL, trace
 from tests.stdio import PATIENCE_S, Household, Pipes, RelayProcess, command, relay_environment
@@ -274,7 +275,7 @@ def test_stopped_on_purpose_it_stays_away_until_it_is_needed(home: Household) ->
 
 
 def unable_port(home: Household) -> tuple[dict[str, str], str, Callable[[], None]]:
-    taken = socket.create_server(("127.0.0.1", 0))
+    taken = socket.create_server(("127.0.0.1", free_port()))  # no connection takes it, either, once it is given back
     port = str(taken.getsockname()[1])
     return {"VAULT_SIDECAR_HTTP_PORT": port}, f"port {port} is in use by another program", taken.close
 
