@@ -260,10 +260,10 @@ def test_flips_that_do_not_wait_for_each_other_leave_the_last_one(study: Study) 
     windows = [study.window() for _ in range(4)]
     for window in windows:
         window.hello()
-        window.begin("start", settings={"port": 0})
     for window in windows[:-1]:
+        window.begin("start", settings={"port": 0})
         window.process.stdin.close()  # type: ignore[union-attr]
-    port = windows[-1].answer(2)["port"]
+    port = windows[-1].ask("start", settings={"port": 0})["port"]
     assert [window.ended() for window in windows[:-1]] == [0, 0, 0]
     found = endpoint.read(study.state)
     assert found is not None and (found.port, found.pid) == (port, windows[-1].process.pid)
