@@ -295,6 +295,7 @@ def test_names_known_before_a_move_are_all_gone_after_it(tmp_path: Path) -> None
         for path in sorted((vault / "Many").rglob("*.md")):
             path.rename(path.with_name(f"2026 {path.name}"))
         until(served, lambda: served.found("crowded7x") == ["Many/14/2026 14.md", "Many/15/2026 15.md"])
+        until(served, lambda: all("/2026 " in path for path, _, _ in served.contents()))
         until(served, lambda: served.settled()["notes"]["total"] == 1_200)
         assert all("/2026 " in name for name in served.listed)
         assert len({row[0] for row in rows(served)} & {row[0] for row in before}) > 1_000, "most are known as the same"
