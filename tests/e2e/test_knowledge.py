@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ def call(served: Served, tool: str, **arguments: Any) -> Any:
     return json.loads(answer.text)
 
 
+def is_found(served: Served, tool: str, question: str, word: str) -> bool:
+    """Whether the best answer to a question holds a word."""
+    return word in json.dumps([item["content"] for item in call(served, tool, query=question)[:1]])
+
+
 def command(served: Served, vault: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "sidecar", "knowledge", *argv, "--vault", str(vault), "--state", str(served.state)]
     return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, env=environment(), check=False)
@@ -48,16 +54,15 @@ def test_contributions_are_found_by_other_words_also_after_a_kill(tmp_path: Path
         for unit in (trace(), pattern(), procedure()):
             assert call(served, "kp_contribute_knowledge", unit=unit, visibility="network")["quality_score"] >= 0.75
         for tool, question, word in QUESTIONS:
-            [first, *_] = call(served, tool, query=question)
-            assert word in json.dumps(first["content"]), question
+            # a contribution waits for its vector, but not for ever; then it is made a moment later
+            wait_until(partial(is_found, served, tool, question, word), within_s=PATIENCE_S)
         served.daemon.kill()
     with serve(vault, state, embedder="e5") as served:
         wait_for_vectors(served)
-        first, question, word = QUESTIONS[0]
         # the registry takes in its own vectors, which may be a moment later
-        wait_until(lambda: word in json.dumps(call(served, first, query=question)[:1]), within_s=PATIENCE_S)
+        wait_until(partial(is_found, served, *QUESTIONS[0]), within_s=PATIENCE_S)
         for tool, question, word in QUESTIONS:
-            assert word in json.dumps(call(served, tool, query=question)[0]["content"]), question
+            assert is_found(served, tool, question, word), question
         listed = json.loads(command(served, vault, "list", "--json").stdout)["items"]
         assert len(listed) == 4
         skill_id = listed[0]["id"]
