@@ -25,7 +25,7 @@ from sidecar.services.agents.records import Records
 from tests.agents import SCOUT, write_agent
 from tests.conftest import REPOSITORY
 from tests.daemons import START_S, Daemon, environment, start_daemon
-from tests.e2e.served import Served, serve, with_vectors
+from tests.e2e.served import PATIENCE_S, Served, serve, with_vectors
 from tests.lab import wait_until
 from tests.living import arguments, children, contents, environ
 from tests.provider import Fail, Hang, Provider, Say, Use, provider
@@ -97,7 +97,7 @@ async def test_a_stock_client_lets_an_agent_search_and_read(place: Place, mode: 
         served = await asyncio.to_thread(ready)
         headers = {"Authorization": f"Bearer {served.daemon.token}"}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=30) as web,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as web,
             Client(streamable_http_client(served.daemon.url, http_client=web), mode=mode) as client,
         ):
             listed = await client.call_tool("list_agents", {})
