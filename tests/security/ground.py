@@ -121,10 +121,12 @@ class Ground:
     def until_found(self, query: str, paths: list[str]) -> float:
         """Wait until a search finds these notes and no others; how many seconds it took."""
         begin = time.monotonic()
-        while sorted(self.found(query)) != sorted(paths):
-            assert time.monotonic() < begin + PATIENCE_S, f"{query} is in {self.found(query)}"
-            self.admin(f"status?after={self.admin('status')['generation']}&wait_s=0.05")
-        return time.monotonic() - begin
+        while True:
+            generation = self.admin("status")["generation"]
+            if sorted(found := self.found(query)) == sorted(paths):
+                return time.monotonic() - begin
+            assert time.monotonic() < begin + PATIENCE_S, f"{query} is in {found}"
+            self.admin(f"status?after={generation}&wait_s=1")  # to look more often would be work of the daemon, too
 
 
 def said(reply: wire.Reply) -> Said:
