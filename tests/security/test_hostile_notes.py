@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
 import socket
@@ -134,24 +135,30 @@ TEXTS = [
 ]
 
 
+MOST_TURNS = 5  # the least work of each counts: what other programs do to the processor's caches is not its own
+
+
 @pytest.mark.parametrize("make, limit_s", TEXTS)
 def test_the_work_for_a_hostile_text_grows_with_its_length(
     yard: Yard, row: str, make: Callable[[int], str], limit_s: float
 ) -> None:
     # indexing a text of this length takes its time, whatever the text is; the figures of the rows are for the rest
     usual_s = limit_s + len(make(1)) / (1 << 20)
-    work: list[float] = []
-    for part in (4, 1):
-        word = f"body{row.replace('-', '')}part{part}x"
-        content = f"{make(part)}\n\n{word}\n"
-        with used(yard.daemon.pid) as usage:
-            path = yard.save(f"{row}-part-{part}", content, usual_s)
-        work.append(usage.cpu_s)
-        yard.is_served(path, content)
-        assert yard.ground.found(word) == [path]
-        assert path in yard.ranked(word) or len(content) > INDEXED_CHARACTERS
-    # a power of 1.32 at most, which is twice the input in two and a half times the work; and what any save takes
-    assert work[1] < 2.5**2 * work[0] + 0.25, work
+    least = {4: math.inf, 1: math.inf}
+    for turn in range(MOST_TURNS):
+        for part in least:
+            word = f"body{row.replace('-', '')}part{part}turn{turn}x"
+            content = f"{make(part)}\n\n{word}\n"
+            with used(yard.daemon.pid) as usage:
+                path = yard.save(f"{row}-part-{part}-turn-{turn}", content, usual_s)
+            least[part] = min(least[part], usage.cpu_s)
+            yard.is_served(path, content)
+            assert yard.ground.found(word) == [path]
+            assert path in yard.ranked(word) or len(content) > INDEXED_CHARACTERS
+        # a power of 1.32 at most, which is twice the input in two and a half times the work; and what any save takes
+        if least[1] < 2.5**2 * least[4] + 0.25:
+            return
+    raise AssertionError(least)
 
 
 RUBBISH = random.Random(17).randbytes(100_001)
