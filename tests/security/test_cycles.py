@@ -22,7 +22,7 @@ from tests.streams import Stream, listening, open_session, standing
     "cycles", [pytest.param(20, id="S17-short"), pytest.param(1000, id="S17", marks=pytest.mark.slow)]
 )
 async def test_starts_and_ends_leave_nothing_behind(cycles: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_STOP_S", 3.0)  # a machine that is held up may take it to end what was cancelled
+    monkeypatch.setattr(listener, "_STOP_S", 60.0)  # a machine that is held up may take it to end what was cancelled
 
     def left() -> tuple[int, int, int, int]:
         gc.collect()
